@@ -1,0 +1,418 @@
+"""What must be true: one list of properties, shared by every engine, the reports and the docs.
+
+A property looks at one *moment*: the stores before and after an action, the clock, the action and its answer, and the
+token that the acting worker held. It knows nothing of the model's transition function, so that it judges a real
+dispatcher and the model itself alike, under any contracts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+from attrs import field, frozen
+
+from model.actions import Action, Verb
+from model.contracts import Limits
+from model.words import IN_FLIGHT, TERMINAL, Capability, Grant, Kind, Outcome, Slot, State, Stores
+
+
+@frozen
+class Moment:
+    """One step of a run as seen from outside.
+
+    ``key`` is the index that the action concerns, -1 if none (for a wake: the key whose send was frozen). ``token`` is
+    the fencing token that the acting worker held, 0 if it held none or no worker acted. ``now_ms`` is the time at
+    which the action ran.
+    """
+
+    before: Stores
+    after: Stores
+    now_ms: int
+    action: Action
+    outcome: Outcome
+    key: int
+    token: int
+    limits: Limits
+
+
+class Sort(StrEnum):
+    """When a property must hold."""
+
+    ALWAYS = "always"
+    EVENTUALLY = "eventually"
+    """After quiesce."""
+    SOMETIMES = "sometimes"
+    """At least once in a campaign, or the campaign is vacuous."""
+
+
+Predicate = Callable[[Moment, Slot, Slot], bool]
+
+
+@frozen
+class Property:
+    """A promise. ``name`` is a sentence; ``holds`` sees a moment and one key's slot before and after it.
+
+    ``needs`` lists the capabilities without which a dispatcher cannot be judged by it.
+    """
+
+    id: str
+    name: str
+    sort: Sort
+    rationale: str
+    holds: Predicate = field(eq=False, repr=False)
+    needs: frozenset[Capability] = frozenset()
+
+
+PROPERTIES: dict[str, Property] = {}
+"""Every property by its identifier, in the order in which they are reported."""
+
+
+def _property(
+    id_: str, name: str, rationale: str, *needs: Capability, sort: Sort = Sort.ALWAYS
+) -> Callable[[Predicate], Predicate]:
+    def add(holds: Predicate) -> Predicate:
+        PROPERTIES[id_] = Property(id_, name, sort, rationale, holds, frozenset(needs))
+        return holds
+
+    return add
+
+
+LEDGER = Capability.LEDGER
+
+
+def _landed(was: Slot, now: Slot) -> bool:
+    return len(now.effects) > len(was.effects)
+
+
+def _authorised(m: Moment, was: Slot, now: Slot) -> bool:
+    """Whether this moment let a send start."""
+    if m.action.verb not in {Verb.DISPATCH, Verb.STALL}:
+        return False
+    rose = now.calls > was.calls or _landed(was, now)
+    if was.intent is not None and now.intent is not None:
+        rose = rose or now.intent.attempts > was.intent.attempts
+    return rose or (m.action.verb is Verb.STALL and m.outcome.kind is Kind.OK)
+
+
+def _approval_is_valid(m: Moment, slot: Slot) -> bool:
+    approval, intent = slot.approval, slot.intent
+    if approval is None or intent is None:
+        return False
+    open_ = approval.status is Grant.GRANTED or (approval.status is Grant.SPENT and intent.state in IN_FLIGHT)
+    return (
+        open_
+        and approval.authentic
+        and approval.approver in m.limits.approvers
+        and approval.digest == intent.digest
+        and m.now_ms < approval.expiry_ms
+        and approval.revision == m.before.revision
+    )
+
+
+@_property(
+    "one-effect",
+    "A key has at most one effect.",
+    "The key names one intended side effect; a second booking under it is a double booking.",
+)
+def _one_effect(m: Moment, was: Slot, now: Slot) -> bool:
+    return len(now.effects) <= 1
+
+
+@_property(
+    "right-payload",
+    "An effect carries exactly the payload that was submitted under its key, and a changed payload is refused.",
+    "Whoever approved one payload did not approve another.",
+)
+def _right_payload(m: Moment, was: Slot, now: Slot) -> bool:
+    if was.intent is None:
+        return now.intent is None or all(e.digest == now.intent.digest for e in now.effects)
+    if now.intent is not None and now.intent.digest != was.intent.digest:
+        return False
+    changed = m.action.verb is Verb.SUBMIT and m.action.choice != was.intent.digest
+    if changed and m.outcome.kind not in {Kind.REFUSED, Kind.KILLED} and was is m.before.slots[m.key]:
+        return False
+    return all(e.digest == was.intent.digest for e in now.effects)
+
+
+@_property(
+    "valid-approval",
+    "No effect is authorised without a valid approval, and one approval is spent on one operation.",
+    "Only an explicit, stored, authentic, current grant for this very payload opens the gate.",
+    Capability.APPROVALS,
+)
+def _valid_approval(m: Moment, was: Slot, now: Slot) -> bool:
+    if not _authorised(m, was, now):
+        return True
+    spent = now.approval is None or now.approval.status is not Grant.GRANTED
+    return _approval_is_valid(m, was) and spent
+
+
+@_property(
+    "effect-has-intent",
+    "Every effect has its intent.",
+    "An effect under a key that nobody submitted, or under a new key for an old wish, cannot be accounted for.",
+)
+def _effect_has_intent(m: Moment, was: Slot, now: Slot) -> bool:
+    return now.intent is not None or not now.effects
+
+
+@_property(
+    "intent-kept",
+    "An acknowledged intent is never lost.",
+    "Whoever was told that the intent is stored will not submit it again.",
+    LEDGER,
+)
+def _intent_kept(m: Moment, was: Slot, now: Slot) -> bool:
+    if was.intent is not None and now.intent is None:
+        return False
+    accepted = m.action.verb is Verb.SUBMIT and m.outcome.kind is Kind.OK
+    return not accepted or now.intent is not None or was is not m.before.slots[m.key]
+
+
+@_property(
+    "no-stale-token",
+    "No row carries a stale token: no write of a former owner lands after a newer grant, and tokens only rise.",
+    "A worker that slept through its lease must not undo what its successor did.",
+    Capability.LEASES,
+)
+def _no_stale_token(m: Moment, was: Slot, now: Slot) -> bool:
+    if m.action.verb is Verb.CLAIM:
+        granted = m.outcome.kind is Kind.OK or now.lease != was.lease
+        return not granted or now.token_high > was.token_high
+    if now.token_high < was.token_high:
+        return False
+    if m.token == 0 or m.token >= was.token_high or m.action.verb is Verb.REAP_APPLY:
+        return True
+    written = (was.intent, was.approval, was.lease, was.effects, was.progress)
+    return written == (now.intent, now.approval, now.lease, now.effects, now.progress)
+
+
+@_property(
+    "true-completion",
+    "Completion tells the truth: a completed intent or checkpoint has its effect at the sink.",
+    "A record that runs ahead of its effect is a booking that nobody made.",
+    LEDGER,
+)
+def _true_completion(m: Moment, was: Slot, now: Slot) -> bool:
+    if now.intent is not None and now.intent.state is State.COMPLETED:
+        receipt = now.intent.receipt
+        if not 1 <= receipt <= len(now.effects):
+            return False
+    return now.progress is None or (bool(now.effects) and now.progress.receipt <= len(now.effects))
+
+
+@_property(
+    "first-receipt",
+    "A replay returns the first receipt.",
+    "A retrying client must learn of the effect that there is, not of another.",
+)
+def _first_receipt(m: Moment, was: Slot, now: Slot) -> bool:
+    if m.outcome.kind is not Kind.REPLAYED or m.action.verb not in {Verb.DISPATCH, Verb.WAKE}:
+        return True
+    return was is not m.before.slots[m.key] or (m.outcome.value == 1 and bool(now.effects))
+
+
+@_property(
+    "terminal-stays",
+    "A terminal state never changes.",
+    "Whoever read the end of a story acted on it.",
+    LEDGER,
+)
+def _terminal_stays(m: Moment, was: Slot, now: Slot) -> bool:
+    if was.intent is None or was.intent.state not in TERMINAL:
+        return True
+    return now.intent == was.intent
+
+
+@_property(
+    "bounded-attempts",
+    "Attempts are bounded, across restarts, and a permanent error is never retried.",
+    "An unbounded retry is an outage of somebody else's.",
+    Capability.ATTEMPTS,
+)
+def _bounded_attempts(m: Moment, was: Slot, now: Slot) -> bool:
+    if now.calls > m.limits.max_attempts:
+        return False
+    if now.intent is not None and now.intent.attempts > m.limits.max_attempts:
+        return False
+    put_back = (
+        m.action.verb is Verb.ACKNOWLEDGE
+        and was.intent is not None
+        and now.intent is not None
+        and was.intent.state in IN_FLIGHT
+        and now.intent.state is State.PENDING
+    )
+    return not (put_back and now.rejected and now.rejected == now.calls)
+
+
+@_property(
+    "deadline-kept",
+    "Nothing starts at or after the deadline.",
+    "A booking after the guest has left is worse than none.",
+    Capability.DEADLINE,
+)
+def _deadline_kept(m: Moment, was: Slot, now: Slot) -> bool:
+    if was.intent is None:
+        return True
+    deadline_ms = was.intent.deadline_ms
+    if _authorised(m, was, now) and m.now_ms >= deadline_ms:
+        return False
+    return all(e.at_ms < deadline_ms for e in now.effects)
+
+
+@_property(
+    "cancel-honoured",
+    "After an acknowledged cancellation no effect starts, and clean-up has run.",
+    "Either the cancellation wins before the effect starts, or the client is told that it may have come too late.",
+    Capability.CANCELLATION,
+)
+def _cancel_honoured(m: Moment, was: Slot, now: Slot) -> bool:
+    if was.intent is not None and was.intent.state is State.CANCELLED and _landed(was, now):
+        return False
+    if now.intent is None or now.intent.state is not State.CANCELLED:
+        return True
+    return now.intent.cleaned and now.lease is None
+
+
+@_property(
+    "refusal-changes-nothing",
+    "A refused operation changes nothing.",
+    "The loser of a race must not tidy up after the winner.",
+    LEDGER,
+)
+def _refusal_changes_nothing(m: Moment, was: Slot, now: Slot) -> bool:
+    return m.outcome.kind is not Kind.REFUSED or was == now
+
+
+@_property(
+    "unknown-kept",
+    "An unknown outcome stays unknown until reconciled, and is never called failure while its effect is there.",
+    "A timeout says nothing about what happened at the other end.",
+    LEDGER,
+)
+def _unknown_kept(m: Moment, was: Slot, now: Slot) -> bool:
+    if now.intent is None:
+        return True
+    state = now.intent.state
+    happened = any(e.digest == now.intent.digest for e in now.effects)
+    if happened and state in {State.FAILED, State.CANCELLED, State.DENIED, State.EXPIRED, State.PENDING}:
+        return False
+    if was.intent is None or was.intent.state is not State.UNKNOWN or m.action.verb is Verb.RECONCILE:
+        return True
+    return state in IN_FLIGHT or state is State.COMPLETED
+
+
+@_property(
+    "one-lease",
+    "A key has at most one valid lease at any instant, at the ticks around its expiry too.",
+    "Two owners are no owner.",
+    Capability.LEASES,
+)
+def _one_lease(m: Moment, was: Slot, now: Slot) -> bool:
+    held = was.lease is not None and m.now_ms < was.lease.expiry_ms
+    if now.token_high > was.token_high and held:
+        return False
+    if m.action.verb is Verb.RENEW and m.outcome.kind is Kind.OK and was is m.before.slots[m.key]:
+        return held and was.lease is not None and was.lease.token == m.token
+    return True
+
+
+@_property(
+    "progress",
+    "After quiesce every intent has ended and no lease is left.",
+    "About one report in seven is a stuck item; a check of safety alone passes it.",
+    LEDGER,
+    sort=Sort.EVENTUALLY,
+)
+def _progress(m: Moment, was: Slot, now: Slot) -> bool:
+    return now.lease is None and (now.intent is None or now.intent.state in TERMINAL)
+
+
+CONFORMS = Property(
+    "conforms",
+    "Every answer and every row is one that the model allows.",
+    Sort.ALWAYS,
+    "The model keeps every world that is still possible; when none is left, the subject did something else.",
+    lambda m, was, now: True,
+    frozenset({LEDGER}),
+)
+"""Judged by the set of possible worlds, not by a predicate."""
+PROPERTIES[CONFORMS.id] = CONFORMS
+
+
+WITNESSES: dict[str, Property] = {}
+"""What a campaign must see at least once."""
+
+
+def _witness(id_: str, name: str, *needs: Capability) -> Callable[[Predicate], Predicate]:
+    def add(holds: Predicate) -> Predicate:
+        WITNESSES[id_] = Property(id_, name, Sort.SOMETIMES, "", holds, frozenset(needs))
+        return holds
+
+    return add
+
+
+@_witness("replay", "A dispatch was answered with the first receipt.")
+def _saw_replay(m: Moment, was: Slot, now: Slot) -> bool:
+    return m.outcome.kind is Kind.REPLAYED and m.action.verb in {Verb.DISPATCH, Verb.WAKE, Verb.RECONCILE}
+
+
+@_witness("stale-refusal", "A former owner was refused.", Capability.LEASES)
+def _saw_stale(m: Moment, was: Slot, now: Slot) -> bool:
+    return m.outcome.kind in {Kind.REFUSED, Kind.ERROR} and 0 < m.token < was.token_high
+
+
+@_witness("takeover", "A lease was taken over after it had run out.", Capability.LEASES)
+def _saw_takeover(m: Moment, was: Slot, now: Slot) -> bool:
+    return m.action.verb is Verb.CLAIM and m.outcome.kind is Kind.OK and was.lease is not None
+
+
+@_witness("kill-in-window", "A worker died after its effect and before the record of it.")
+def _saw_window(m: Moment, was: Slot, now: Slot) -> bool:
+    return m.outcome.kind is Kind.KILLED and _landed(was, now)
+
+
+@_witness("payload-conflict", "A changed payload was refused.")
+def _saw_conflict(m: Moment, was: Slot, now: Slot) -> bool:
+    return m.action.verb is Verb.SUBMIT and m.outcome.kind is Kind.REFUSED
+
+
+@_witness("expired-approval", "An approval was refused because it had expired.", Capability.APPROVALS)
+def _saw_expired(m: Moment, was: Slot, now: Slot) -> bool:
+    if m.action.verb not in {Verb.DISPATCH, Verb.STALL} or m.outcome.kind is not Kind.REFUSED:
+        return False
+    return was.approval is not None and m.now_ms >= was.approval.expiry_ms
+
+
+@_witness("reconciled", "An unknown outcome was reconciled.", Capability.RECONCILE)
+def _saw_reconciled(m: Moment, was: Slot, now: Slot) -> bool:
+    return m.action.verb is Verb.RECONCILE and m.outcome.kind in {Kind.OK, Kind.REPLAYED}
+
+
+def broken(m: Moment, capabilities: frozenset[Capability]) -> Property | None:
+    """The first *always* property that this moment breaks, or None."""
+    for key, (was, now) in enumerate(zip(m.before.slots, m.after.slots, strict=True)):
+        if key != m.key and was is now:
+            continue
+        for prop in PROPERTIES.values():
+            if prop.sort is Sort.ALWAYS and prop.needs <= capabilities and not prop.holds(m, was, now):
+                return prop
+    return None
+
+
+def stuck(m: Moment, capabilities: frozenset[Capability]) -> Property | None:
+    """The first *eventually* property that the stores after quiesce break, or None."""
+    for prop in PROPERTIES.values():
+        if prop.sort is Sort.EVENTUALLY and prop.needs <= capabilities:
+            if not all(prop.holds(m, s, s) for s in m.after.slots):
+                return prop
+    return None
+
+
+def witnessed(m: Moment) -> list[str]:
+    """Which of the witnesses this moment is."""
+    if m.key < 0:
+        return []
+    was, now = m.before.slots[m.key], m.after.slots[m.key]
+    return [w.id for w in WITNESSES.values() if w.holds(m, was, now)]
