@@ -66,7 +66,9 @@ WALL_OFFSETS_MS = {"back": -3_600_000, "ahead": 3_600_000, "true": 0}
 
 ALPHABET: dict[Verb, Form] = {
     Verb.SUBMIT: Form("a client submits a payload under a key", key=True, choice="payload", choices=PAYLOADS),
-    Verb.APPROVE: Form("the approver grants one payload", key=True, choice="payload", choices=PAYLOADS, needs=Capability.APPROVALS),
+    Verb.APPROVE: Form(
+        "the approver grants one payload", key=True, choice="payload", choices=PAYLOADS, needs=Capability.APPROVALS
+    ),
     Verb.DENY: Form("the approver denies the key", key=True, needs=Capability.APPROVALS),
     Verb.REVOKE: Form("the approver takes the grant back", key=True, needs=Capability.APPROVALS),
     Verb.FORGE: Form(
@@ -88,11 +90,17 @@ ALPHABET: dict[Verb, Form] = {
         choice="reply",
         choices=tuple(Reply),
     ),
-    Verb.STALL: Form("a worker is authorised and freezes before it sends", worker=True, key=True, needs=Capability.STALL),
-    Verb.WAKE: Form("the frozen worker wakes and sends", worker=True, choice="reply", choices=tuple(Reply), needs=Capability.STALL),
+    Verb.STALL: Form(
+        "a worker is authorised and freezes before it sends", worker=True, key=True, needs=Capability.STALL
+    ),
+    Verb.WAKE: Form(
+        "the frozen worker wakes and sends", worker=True, choice="reply", choices=tuple(Reply), needs=Capability.STALL
+    ),
     Verb.ACKNOWLEDGE: Form("a worker records in the ledger what the sink answered", worker=True, key=True),
     Verb.CHECKPOINT: Form("a worker writes its checkpoint", worker=True, key=True, needs=Capability.CHECKPOINT),
-    Verb.RECONCILE: Form("a worker asks the sink what became of the key", worker=True, key=True, needs=Capability.RECONCILE),
+    Verb.RECONCILE: Form(
+        "a worker asks the sink what became of the key", worker=True, key=True, needs=Capability.RECONCILE
+    ),
     Verb.REAP_READ: Form("a worker looks for overdue leases", worker=True, needs=Capability.REAPING),
     Verb.REAP_APPLY: Form("a worker clears what it saw overdue", worker=True, needs=Capability.REAPING),
     Verb.ADVANCE: Form("time passes", key=True, choice="to", choices=("tick", *TICKS), stores=False),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from attrs import evolve, fields, frozen
+from attrs import frozen
 
 
 class AttemptTimeout(StrEnum):
@@ -120,7 +120,17 @@ class Contracts:
         return {name: value for name, value in self.to_json().items() if value != str(CHOICES[name][0])}
 
 
-CHOICES: dict[str, tuple[StrEnum, ...]] = {a.name: tuple(type(a.default)) for a in fields(Contracts)}
+CHOICES: dict[str, tuple[StrEnum, ...]] = {
+    "attempt_timeout": tuple(AttemptTimeout),
+    "deadline": tuple(Deadline),
+    "retry": tuple(Retry),
+    "cancellation": tuple(Cancellation),
+    "approval": tuple(ApprovalGate),
+    "checkpoint": tuple(Checkpoint),
+    "idempotency": tuple(Idempotency),
+    "fencing": tuple(Fencing),
+    "durability": tuple(Durability),
+}
 """Contract name -> its choices, default first."""
 
 
@@ -133,7 +143,7 @@ def contracts_from(choices: dict[str, Any]) -> Contracts:
 
     Raises UnknownContractError with the value, the reason and what would be right.
     """
-    contracts = Contracts()
+    chosen: dict[str, Any] = {}
     for name, value in choices.items():
         known = name.replace("-", "_") if isinstance(name, str) else name
         if known not in CHOICES:
@@ -145,8 +155,8 @@ def contracts_from(choices: dict[str, Any]) -> Contracts:
             raise UnknownContractError(
                 f"contract {known} has no choice {value!r}; it is one of {', '.join(CHOICES[known])}",
             )
-        contracts = evolve(contracts, **{known: match[0]})
-    return contracts
+        chosen[known] = match[0]
+    return Contracts(**chosen)
 
 
 @frozen

@@ -270,7 +270,7 @@ class Model:
         token = world.workers[action.worker].tokens[action.key]
         answer = self._may_send(world, action.key, token)
         if answer is not None:
-            return Taken((), answer)
+            return self._turned_away(world, action, answer)
         sent = self._authorised(world, action.key)
         landed, result = self._apply(sent, action.key, token, Reply(action.choice))
         final = self._learn(landed, action.worker, action.key, result)
@@ -280,7 +280,7 @@ class Model:
         worker = world.workers[action.worker]
         answer = self._may_send(world, action.key, worker.tokens[action.key])
         if answer is not None:
-            return Taken((), answer)
+            return self._turned_away(world, action, answer)
         world = self._authorised(world, action.key)
         return Taken((with_worker(world, action.worker, evolve(worker, stalled=action.key)),), OK)
 
@@ -291,6 +291,13 @@ class Model:
         landed, result = self._apply(world, key, worker.tokens[key], Reply(action.choice))
         final = self._learn(landed, action.worker, key, result)
         return Taken((final,), Outcome(result.kind, result.reason, result.receipt))
+
+    def _turned_away(self, world: World, action: Action, answer: Outcome) -> Taken:
+        """Nothing is sent; a replay from the ledger is still news to the worker."""
+        if answer.kind is not Kind.REPLAYED:
+            return Taken((), answer)
+        result = Result(answer.kind, answer.reason, answer.value)
+        return Taken((self._learn(world, action.worker, action.key, result),), answer)
 
     def _may_send(self, world: World, key: int, token: int) -> Outcome | None:
         """None if the bearer of ``token`` may send now, else the answer that it gets instead."""
@@ -349,32 +356,30 @@ class Model:
     def _apply(self, world: World, key: int, token: int, reply: Reply) -> tuple[World, Result]:
         """The sink's side of a dispatch: what it does with the request, and what the worker gets to hear."""
         slot = world.stores.slots[key]
-        assert slot.intent is not None
+        intent = slot.intent
+        assert intent is not None
         if reply is Reply.LOST:
             return world, Result(Kind.UNKNOWN, "no answer")
         slot = evolve(slot, calls=slot.calls + 1)
-        binds = self.contracts.idempotency is Idempotency.SINK
-        fenced = self.contracts.fencing is Fencing.SINK_AND_LEDGER
         if reply is Reply.TRANSIENT:
             return with_slot(world, key, slot), Result(Kind.ERROR, "transient")
-        if fenced and token < slot.fence:
-            return with_slot(world, key, slot), Result(Kind.ERROR, "stale")
-        if fenced:
-            fence = max(slot.fence, token)
+        if self.contracts.fencing is Fencing.SINK_AND_LEDGER:
+            if token < slot.fence:
+                return with_slot(world, key, slot), Result(Kind.ERROR, "stale")
+            fence = token
         else:
             fence = slot.fence
-        if binds and slot.effects:
-            if slot.effects[0].digest != slot.intent.digest:
+        if self.contracts.idempotency is Idempotency.SINK and slot.effects:
+            if slot.effects[0].digest != intent.digest:
                 return with_slot(world, key, slot), Result(Kind.ERROR, "conflict")
-            result = Result(Kind.REPLAYED, receipt=1)
-            slot = evolve(slot, fence=fence)
+            slot, result = evolve(slot, fence=fence), Result(Kind.REPLAYED, receipt=1)
         elif reply is Reply.PERMANENT:
             slot = evolve(slot, rejected=slot.rejected or slot.calls)
             return with_slot(world, key, slot), Result(Kind.ERROR, "permanent")
-        elif self.contracts.deadline is Deadline.ABSOLUTE and world.now_ms >= slot.intent.deadline_ms:
+        elif self.contracts.deadline is Deadline.ABSOLUTE and world.now_ms >= intent.deadline_ms:
             return with_slot(world, key, slot), Result(Kind.ERROR, "late")
         else:
-            effect = Effect(slot.intent.digest, token, world.now_ms)
+            effect = Effect(intent.digest, token, world.now_ms)
             slot = evolve(slot, effects=(*slot.effects, effect), fence=fence)
             result = Result(Kind.OK, receipt=len(slot.effects))
         if reply is Reply.SILENT:
