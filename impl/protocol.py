@@ -182,7 +182,7 @@ class Dispatcher(Protocol):
         """Ask for the lease. OK with a token that is higher than any before, or REFUSED."""
 
     def dispatch(self, key: str, token: int) -> Answer:
-        """Authorise and apply. OK or REPLAYED with the receipt, ERROR, UNKNOWN, or REFUSED before anything was sent."""
+        """Authorise and apply. OK or REPLAYED with the receipt, ERROR, UNKNOWN, or REFUSED before any send."""
 
     def acknowledge(self, key: str, token: int, answer: Answer) -> Answer:
         """Record what the dispatch answered."""

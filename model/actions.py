@@ -7,12 +7,12 @@ that a failure order keeps its meaning when steps are taken out of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 from attrs import field, frozen
 
-from model.contracts import Checkpoint, Contracts, Limits
+from model.contracts import Checkpoint, Contracts
 from model.words import PAYLOADS, TERMINAL, Capability, Grant, Kind, Reply, Slot, Worker, World
 
 
@@ -163,17 +163,17 @@ class Alphabet:
         object.__setattr__(self, "by_verb", by_verb)
         object.__setattr__(self, "by_label", {a.label: a for actions in by_verb.values() for a in actions})
 
-    def enabled(self, world: World, verb: Verb, contracts: Contracts, limits: Limits) -> list[Action]:
+    def enabled(self, world: World, verb: Verb, contracts: Contracts) -> list[Action]:
         """The actions of one verb that make sense in ``world``.
 
         An enabled action may still be refused: refusals are what several promises are about. What is left out is
         what no caller could do (acknowledge without an answer) and what could only change nothing.
         """
-        return [a for a in self.by_verb[verb] if is_enabled(a, world, contracts, limits)]
+        return [a for a in self.by_verb[verb] if is_enabled(a, world, contracts)]
 
-    def all_enabled(self, world: World, contracts: Contracts, limits: Limits) -> list[Action]:
+    def all_enabled(self, world: World, contracts: Contracts) -> list[Action]:
         """Every action that makes sense in ``world``, in the alphabet's order."""
-        return [a for verb in Verb for a in self.enabled(world, verb, contracts, limits)]
+        return [a for verb in Verb for a in self.enabled(world, verb, contracts)]
 
 
 def _spelled(verb: Verb, form: Form, workers: int, keys: int) -> Iterable[Action]:
@@ -202,11 +202,11 @@ def instant(slot: Slot, to: str) -> int | None:
     return None if base is None else base + offset
 
 
-def is_enabled(action: Action, world: World, contracts: Contracts, limits: Limits) -> bool:
+def is_enabled(action: Action, world: World, contracts: Contracts) -> bool:
     """Whether ``action`` makes sense in ``world``. A pure function."""
     verb = action.verb
     if action.worker >= 0:
-        return _worker_can(verb, action, world.workers[action.worker], world, contracts, limits)
+        return _worker_can(verb, action, world.workers[action.worker], world, contracts)
     if verb is Verb.ADVANCE:
         if action.choice == "tick":
             return True
@@ -219,38 +219,44 @@ def is_enabled(action: Action, world: World, contracts: Contracts, limits: Limit
     return world.stores.slots[action.key].intent is not None
 
 
-def _worker_can(
-    verb: Verb, action: Action, worker: Worker, world: World, contracts: Contracts, limits: Limits
-) -> bool:
+def _can_send(action: Action, worker: Worker) -> bool:
+    """A worker resends what got no answer or a passing error; a permanent error it has to record first."""
+    result = worker.results[action.key]
+    may_retry = result is None or result.kind is not Kind.ERROR or result.reason == "transient"
+    return worker.tokens[action.key] > 0 and may_retry
+
+
+def _holds_token(action: Action, worker: Worker) -> bool:
+    return worker.tokens[action.key] > 0
+
+
+_AWAKE_WORKER_CAN: dict[Verb, Callable[[Action, Worker], bool]] = {
+    Verb.KILL: lambda action, worker: True,
+    Verb.REAP_READ: lambda action, worker: True,
+    Verb.REAP_APPLY: lambda action, worker: worker.view is not None,
+    Verb.ACKNOWLEDGE: lambda action, worker: worker.results[action.key] is not None,
+    Verb.DISPATCH: _can_send,
+    Verb.STALL: _can_send,
+    Verb.RENEW: _holds_token,
+    Verb.RELEASE: _holds_token,
+    Verb.RECONCILE: _holds_token,
+}
+
+
+def _worker_can(verb: Verb, action: Action, worker: Worker, world: World, contracts: Contracts) -> bool:
     if verb is Verb.JUMP_WALL:
         return worker.wall_offset_ms != WALL_OFFSETS_MS[action.choice]
     if not worker.alive:
         return verb is Verb.RESTART
-    if verb is Verb.KILL:
-        return True
-    if verb is Verb.RESTART:
-        return False
     if worker.stalled >= 0:
-        return verb is Verb.WAKE
-    if verb is Verb.WAKE:
-        return False
-    if verb is Verb.REAP_READ:
-        return True
-    if verb is Verb.REAP_APPLY:
-        return worker.view is not None
-    key = action.key
+        return verb is Verb.WAKE or verb is Verb.KILL
     if verb is Verb.CLAIM:
-        return world.stores.slots[key].intent is not None
-    if verb is Verb.ACKNOWLEDGE:
-        return worker.results[key] is not None
-    if worker.tokens[key] == 0:
-        return False
+        return world.stores.slots[action.key].intent is not None
     if verb is Verb.CHECKPOINT:
-        return worker.receipts[key] > 0 or contracts.checkpoint is Checkpoint.BEFORE_EFFECT
-    if verb is Verb.DISPATCH or verb is Verb.STALL:
-        result = worker.results[key]
-        return result is None or result.kind is not Kind.ERROR or result.reason == "transient"
-    return True
+        early = contracts.checkpoint is Checkpoint.BEFORE_EFFECT and _holds_token(action, worker)
+        return worker.receipts[action.key] > 0 or early
+    can = _AWAKE_WORKER_CAN.get(verb)
+    return can is not None and can(action, worker)
 
 
 @frozen(cache_hash=True)

@@ -21,9 +21,9 @@ from model.words import IN_FLIGHT, TERMINAL, Capability, Grant, Kind, Outcome, S
 class Moment:
     """One step of a run as seen from outside.
 
-    ``key`` is the index that the action concerns, -1 if none (for a wake: the key whose send was frozen). ``token`` is
-    the fencing token that the acting worker held, 0 if it held none or no worker acted. ``now_ms`` is the time at
-    which the action ran.
+    ``key`` is the index that the action concerns, -1 if none (for a wake: the key whose send was frozen).
+    ``token`` is the fencing token that the acting worker held, 0 if it held none or no worker acted. ``now_ms`` is
+    the time at which the action ran.
     """
 
     before: Stores
@@ -404,9 +404,9 @@ def broken(m: Moment, capabilities: frozenset[Capability]) -> Property | None:
 def stuck(m: Moment, capabilities: frozenset[Capability]) -> Property | None:
     """The first *eventually* property that the stores after quiesce break, or None."""
     for prop in PROPERTIES.values():
-        if prop.sort is Sort.EVENTUALLY and prop.needs <= capabilities:
-            if not all(prop.holds(m, s, s) for s in m.after.slots):
-                return prop
+        judged = prop.sort is Sort.EVENTUALLY and prop.needs <= capabilities
+        if judged and not all(prop.holds(m, s, s) for s in m.after.slots):
+            return prop
     return None
 
 

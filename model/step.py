@@ -97,11 +97,11 @@ class Model:
 
     def enabled(self, world: World, verb: Verb) -> list[Action]:
         """The actions of ``verb`` that make sense in ``world``."""
-        return self.alphabet.enabled(world, verb, self.contracts, self.limits)
+        return self.alphabet.enabled(world, verb, self.contracts)
 
     def is_enabled(self, action: Action, world: World) -> bool:
         """Whether ``action`` makes sense in ``world``."""
-        return is_enabled(action, world, self.contracts, self.limits)
+        return is_enabled(action, world, self.contracts)
 
     def step(self, world: World, action: Action) -> tuple[World, Outcome]:
         """The world after ``action``, and what it answers."""
