@@ -46,12 +46,13 @@ class Sort(StrEnum):
     """At least once in a campaign, or the campaign is vacuous."""
 
 
-Predicate = Callable[[Moment, Slot, Slot], bool]
+Predicate = Callable[[Moment, Slot, Slot, bool], bool]
 
 
 @frozen
 class Property:
-    """A promise. ``name`` is a sentence; ``holds`` sees a moment and one key's slot before and after it.
+    """A promise. ``name`` is a sentence; ``holds`` sees a moment, one key's slot before and after
+    it, and whether the action was about that key.
 
     ``needs`` lists the capabilities without which a dispatcher cannot be judged by it.
     """
@@ -115,7 +116,7 @@ def _approval_is_valid(m: Moment, slot: Slot) -> bool:
     "A key has at most one effect.",
     "The key names one intended side effect; a second booking under it is a double booking.",
 )
-def _one_effect(m: Moment, was: Slot, now: Slot) -> bool:
+def _one_effect(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     return len(now.effects) <= 1
 
 
@@ -124,13 +125,13 @@ def _one_effect(m: Moment, was: Slot, now: Slot) -> bool:
     "An effect carries exactly the payload that was submitted under its key, and a changed payload is refused.",
     "Whoever approved one payload did not approve another.",
 )
-def _right_payload(m: Moment, was: Slot, now: Slot) -> bool:
+def _right_payload(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     if was.intent is None:
         return now.intent is None or all(e.digest == now.intent.digest for e in now.effects)
     if now.intent is not None and now.intent.digest != was.intent.digest:
         return False
     changed = m.action.verb is Verb.SUBMIT and m.action.choice != was.intent.digest
-    if changed and m.outcome.kind not in {Kind.REFUSED, Kind.KILLED} and was is m.before.slots[m.key]:
+    if changed and m.outcome.kind not in {Kind.REFUSED, Kind.KILLED} and mine:
         return False
     return all(e.digest == was.intent.digest for e in now.effects)
 
@@ -141,8 +142,8 @@ def _right_payload(m: Moment, was: Slot, now: Slot) -> bool:
     "Only an explicit, stored, authentic, current grant for this very payload opens the gate.",
     Capability.APPROVALS,
 )
-def _valid_approval(m: Moment, was: Slot, now: Slot) -> bool:
-    if not _authorised(m, was, now):
+def _valid_approval(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
+    if not mine or not _authorised(m, was, now):
         return True
     spent = now.approval is None or now.approval.status is not Grant.GRANTED
     return _approval_is_valid(m, was) and spent
@@ -153,7 +154,7 @@ def _valid_approval(m: Moment, was: Slot, now: Slot) -> bool:
     "Every effect has its intent.",
     "An effect under a key that nobody submitted, or under a new key for an old wish, cannot be accounted for.",
 )
-def _effect_has_intent(m: Moment, was: Slot, now: Slot) -> bool:
+def _effect_has_intent(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     return now.intent is not None or not now.effects
 
 
@@ -163,11 +164,11 @@ def _effect_has_intent(m: Moment, was: Slot, now: Slot) -> bool:
     "Whoever was told that the intent is stored will not submit it again.",
     LEDGER,
 )
-def _intent_kept(m: Moment, was: Slot, now: Slot) -> bool:
+def _intent_kept(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     if was.intent is not None and now.intent is None:
         return False
     accepted = m.action.verb is Verb.SUBMIT and m.outcome.kind is Kind.OK
-    return not accepted or now.intent is not None or was is not m.before.slots[m.key]
+    return not accepted or now.intent is not None or not mine
 
 
 @_property(
@@ -176,13 +177,13 @@ def _intent_kept(m: Moment, was: Slot, now: Slot) -> bool:
     "A worker that slept through its lease must not undo what its successor did.",
     Capability.LEASES,
 )
-def _no_stale_token(m: Moment, was: Slot, now: Slot) -> bool:
-    if m.action.verb is Verb.CLAIM:
+def _no_stale_token(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
+    if m.action.verb is Verb.CLAIM and mine:
         granted = m.outcome.kind is Kind.OK or now.lease != was.lease
         return not granted or now.token_high > was.token_high
     if now.token_high < was.token_high:
         return False
-    if m.token == 0 or m.token >= was.token_high or m.action.verb is Verb.REAP_APPLY:
+    if not mine or m.token == 0 or m.token >= was.token_high:
         return True
     written = (was.intent, was.approval, was.lease, was.effects, was.progress)
     return written == (now.intent, now.approval, now.lease, now.effects, now.progress)
@@ -194,7 +195,7 @@ def _no_stale_token(m: Moment, was: Slot, now: Slot) -> bool:
     "A record that runs ahead of its effect is a booking that nobody made.",
     LEDGER,
 )
-def _true_completion(m: Moment, was: Slot, now: Slot) -> bool:
+def _true_completion(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     if now.intent is not None and now.intent.state is State.COMPLETED:
         receipt = now.intent.receipt
         if not 1 <= receipt <= len(now.effects):
@@ -207,10 +208,10 @@ def _true_completion(m: Moment, was: Slot, now: Slot) -> bool:
     "A replay returns the first receipt.",
     "A retrying client must learn of the effect that there is, not of another.",
 )
-def _first_receipt(m: Moment, was: Slot, now: Slot) -> bool:
+def _first_receipt(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     if m.outcome.kind is not Kind.REPLAYED or m.action.verb not in {Verb.DISPATCH, Verb.WAKE}:
         return True
-    return was is not m.before.slots[m.key] or (m.outcome.value == 1 and bool(now.effects))
+    return not mine or (m.outcome.value == 1 and bool(now.effects))
 
 
 @_property(
@@ -219,7 +220,7 @@ def _first_receipt(m: Moment, was: Slot, now: Slot) -> bool:
     "Whoever read the end of a story acted on it.",
     LEDGER,
 )
-def _terminal_stays(m: Moment, was: Slot, now: Slot) -> bool:
+def _terminal_stays(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     if was.intent is None or was.intent.state not in TERMINAL:
         return True
     return now.intent == was.intent
@@ -231,7 +232,7 @@ def _terminal_stays(m: Moment, was: Slot, now: Slot) -> bool:
     "An unbounded retry is an outage of somebody else's.",
     Capability.ATTEMPTS,
 )
-def _bounded_attempts(m: Moment, was: Slot, now: Slot) -> bool:
+def _bounded_attempts(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     if now.calls > m.limits.max_attempts:
         return False
     if now.intent is not None and now.intent.attempts > m.limits.max_attempts:
@@ -252,11 +253,11 @@ def _bounded_attempts(m: Moment, was: Slot, now: Slot) -> bool:
     "A booking after the guest has left is worse than none.",
     Capability.DEADLINE,
 )
-def _deadline_kept(m: Moment, was: Slot, now: Slot) -> bool:
+def _deadline_kept(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     if was.intent is None:
         return True
     deadline_ms = was.intent.deadline_ms
-    if _authorised(m, was, now) and m.now_ms >= deadline_ms:
+    if mine and _authorised(m, was, now) and m.now_ms >= deadline_ms:
         return False
     return all(e.at_ms < deadline_ms for e in now.effects)
 
@@ -267,7 +268,7 @@ def _deadline_kept(m: Moment, was: Slot, now: Slot) -> bool:
     "Either the cancellation wins before the effect starts, or the client is told that it may have come too late.",
     Capability.CANCELLATION,
 )
-def _cancel_honoured(m: Moment, was: Slot, now: Slot) -> bool:
+def _cancel_honoured(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     if was.intent is not None and was.intent.state is State.CANCELLED and _landed(was, now):
         return False
     if now.intent is None or now.intent.state is not State.CANCELLED:
@@ -281,7 +282,7 @@ def _cancel_honoured(m: Moment, was: Slot, now: Slot) -> bool:
     "The loser of a race must not tidy up after the winner.",
     LEDGER,
 )
-def _refusal_changes_nothing(m: Moment, was: Slot, now: Slot) -> bool:
+def _refusal_changes_nothing(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     return m.outcome.kind is not Kind.REFUSED or was == now
 
 
@@ -291,7 +292,7 @@ def _refusal_changes_nothing(m: Moment, was: Slot, now: Slot) -> bool:
     "A timeout says nothing about what happened at the other end.",
     LEDGER,
 )
-def _unknown_kept(m: Moment, was: Slot, now: Slot) -> bool:
+def _unknown_kept(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     if now.intent is None:
         return True
     state = now.intent.state
@@ -309,11 +310,11 @@ def _unknown_kept(m: Moment, was: Slot, now: Slot) -> bool:
     "Two owners are no owner.",
     Capability.LEASES,
 )
-def _one_lease(m: Moment, was: Slot, now: Slot) -> bool:
+def _one_lease(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     held = was.lease is not None and m.now_ms < was.lease.expiry_ms
     if now.token_high > was.token_high and held:
         return False
-    if m.action.verb is Verb.RENEW and m.outcome.kind is Kind.OK and was is m.before.slots[m.key]:
+    if m.action.verb is Verb.RENEW and m.outcome.kind is Kind.OK and mine:
         return held and was.lease is not None and was.lease.token == m.token
     return True
 
@@ -325,7 +326,7 @@ def _one_lease(m: Moment, was: Slot, now: Slot) -> bool:
     LEDGER,
     sort=Sort.EVENTUALLY,
 )
-def _progress(m: Moment, was: Slot, now: Slot) -> bool:
+def _progress(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     return now.lease is None and (now.intent is None or now.intent.state in TERMINAL)
 
 
@@ -334,11 +335,19 @@ CONFORMS = Property(
     "Every answer and every row is one that the model allows.",
     Sort.ALWAYS,
     "The model keeps every world that is still possible; when none is left, the subject did something else.",
-    lambda m, was, now: True,
+    lambda m, was, now, mine: True,
     frozenset({LEDGER}),
 )
 """Judged by the set of possible worlds, not by a predicate."""
-PROPERTIES[CONFORMS.id] = CONFORMS
+ANSWERS = Property(
+    "answers",
+    "A dispatcher answers: it neither raises, nor hangs, nor answers nonsense, nor ends its process.",
+    Sort.ALWAYS,
+    "A refusal is an answer; an exception leaves the caller with an unknown outcome.",
+    lambda m, was, now, mine: True,
+)
+"""Judged where the subject is called."""
+PROPERTIES |= {prop.id: prop for prop in (CONFORMS, ANSWERS)}
 
 
 WITNESSES: dict[str, Property] = {}
@@ -354,39 +363,39 @@ def _witness(id_: str, name: str, *needs: Capability) -> Callable[[Predicate], P
 
 
 @_witness("replay", "A dispatch was answered with the first receipt.")
-def _saw_replay(m: Moment, was: Slot, now: Slot) -> bool:
+def _saw_replay(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     return m.outcome.kind is Kind.REPLAYED and m.action.verb in {Verb.DISPATCH, Verb.WAKE, Verb.RECONCILE}
 
 
 @_witness("stale-refusal", "A former owner was refused.", Capability.LEASES)
-def _saw_stale(m: Moment, was: Slot, now: Slot) -> bool:
+def _saw_stale(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     return m.outcome.kind in {Kind.REFUSED, Kind.ERROR} and 0 < m.token < was.token_high
 
 
 @_witness("takeover", "A lease was taken over after it had run out.", Capability.LEASES)
-def _saw_takeover(m: Moment, was: Slot, now: Slot) -> bool:
+def _saw_takeover(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     return m.action.verb is Verb.CLAIM and m.outcome.kind is Kind.OK and was.lease is not None
 
 
 @_witness("kill-in-window", "A worker died after its effect and before the record of it.")
-def _saw_window(m: Moment, was: Slot, now: Slot) -> bool:
+def _saw_window(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     return m.outcome.kind is Kind.KILLED and _landed(was, now)
 
 
 @_witness("payload-conflict", "A changed payload was refused.")
-def _saw_conflict(m: Moment, was: Slot, now: Slot) -> bool:
+def _saw_conflict(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     return m.action.verb is Verb.SUBMIT and m.outcome.kind is Kind.REFUSED
 
 
 @_witness("expired-approval", "An approval was refused because it had expired.", Capability.APPROVALS)
-def _saw_expired(m: Moment, was: Slot, now: Slot) -> bool:
+def _saw_expired(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     if m.action.verb not in {Verb.DISPATCH, Verb.STALL} or m.outcome.kind is not Kind.REFUSED:
         return False
     return was.approval is not None and m.now_ms >= was.approval.expiry_ms
 
 
 @_witness("reconciled", "An unknown outcome was reconciled.", Capability.RECONCILE)
-def _saw_reconciled(m: Moment, was: Slot, now: Slot) -> bool:
+def _saw_reconciled(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     return m.action.verb is Verb.RECONCILE and m.outcome.kind in {Kind.OK, Kind.REPLAYED}
 
 
@@ -396,7 +405,7 @@ def broken(m: Moment, capabilities: frozenset[Capability]) -> Property | None:
         if key != m.key and was is now:
             continue
         for prop in PROPERTIES.values():
-            if prop.sort is Sort.ALWAYS and prop.needs <= capabilities and not prop.holds(m, was, now):
+            if prop.sort is Sort.ALWAYS and prop.needs <= capabilities and not prop.holds(m, was, now, key == m.key):
                 return prop
     return None
 
@@ -405,7 +414,7 @@ def stuck(m: Moment, capabilities: frozenset[Capability]) -> Property | None:
     """The first *eventually* property that the stores after quiesce break, or None."""
     for prop in PROPERTIES.values():
         judged = prop.sort is Sort.EVENTUALLY and prop.needs <= capabilities
-        if judged and not all(prop.holds(m, s, s) for s in m.after.slots):
+        if judged and not all(prop.holds(m, s, s, False) for s in m.after.slots):
             return prop
     return None
 
@@ -415,4 +424,4 @@ def witnessed(m: Moment) -> list[str]:
     if m.key < 0:
         return []
     was, now = m.before.slots[m.key], m.after.slots[m.key]
-    return [w.id for w in WITNESSES.values() if w.holds(m, was, now)]
+    return [w.id for w in WITNESSES.values() if w.holds(m, was, now, True)]

@@ -224,6 +224,11 @@ class Model:
         if held and self.contracts.fencing is not Fencing.NONE:
             return Taken((), refused("held by another"))
         token = slot.token_high + 1
+        stages = []
+        if intent.state in IN_FLIGHT and self.contracts.fencing is Fencing.SINK_AND_LEDGER:
+            # A former owner may have a send in flight: the sink must know of the new token before anybody holds it.
+            slot = evolve(slot, fence=max(slot.fence, token))
+            stages.append(with_slot(world, action.key, slot))
         if intent.state is State.DISPATCHING:
             intent = evolve(intent, state=State.UNKNOWN, in_doubt=True)
         lease = Lease(worker.name, token, world.now_ms + self._lease_ms(worker))
@@ -233,7 +238,7 @@ class Model:
             tokens=put(worker.tokens, action.key, token),
             results=put(worker.results, action.key, None),
         )
-        return Taken((with_worker(world, action.worker, worker),), Outcome(Kind.OK, value=token))
+        return Taken((*stages, with_worker(world, action.worker, worker)), Outcome(Kind.OK, value=token))
 
     def _lease_ms(self, worker: Worker) -> int:
         return self.limits.other_lease_ms if worker.other_settings else self.limits.lease_ms

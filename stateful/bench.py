@@ -1,0 +1,349 @@
+"""The bench: it does one step of a failure order to a real subject, and tells what came of it.
+
+A subject's processes (one for the clients, one a worker) live in this process, each behind a gate of its own. What a
+worker would keep in its head between two calls (tokens, answers, permits) is kept here, so that a death loses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+
+from impl.approvals import digest_of, signed
+from impl.protocol import Answer, Decision, Files, Json, Overdue, Permit, Site
+from impl.sqlite import RealFiles, SqliteSink
+from model.actions import WALL_OFFSETS_MS, Action, Step, Verb
+from model.contracts import Contracts, Limits
+from model.step import Model
+from model.words import Kind, Outcome, Reply
+from stateful.boundaries import Crash, Gate, GatedConnection, GatedFiles
+from stateful.clock import LogicalClock, SharedTime
+from stateful.faults import ScriptedSink
+from stateful.medium import FolderMedium
+from stateful.subject import Subject
+
+PAYLOADS: dict[str, Json] = {
+    "p1": {"room": "101", "guest": {"name": "Ada", "nights": 2}},
+    "p2": {"room": "101", "guest": {"name": "Ada", "nights": 3}},
+}
+"""What the model's payload names stand for."""
+DIGESTS = {name: digest_of(payload) for name, payload in PAYLOADS.items()}
+APPROVER_KEYS = {"alice": b"alice-signs-with-this", "mallory": b"mallory-has-a-key-too"}
+FORGED_KEY = b"not-the-key-of-anybody"
+SINK_FILE = Path("sink") / "sink.sqlite3"
+CLIENT = -1
+
+
+class SubjectFailedError(Exception):
+    """The subject raised, or answered with something that is no answer."""
+
+
+def key_name(index: int) -> str:
+    """The operation key that stands for a key's index."""
+    return f"k{index + 1}"
+
+
+@define
+class Process:
+    """One process of the subject: its gate, its clock, its connections, and what it has in its head."""
+
+    name: str
+    clock: LogicalClock
+    gate: Gate
+    tokens: list[int]
+    answers: list[Answer | None]
+    receipts: list[str]
+    other_settings: bool = False
+    dispatcher: Any = None
+    sink: Any = None
+    connections: list[GatedConnection] = field(factory=list)
+    permit: tuple[int, Permit] | None = None
+    overdue: tuple[Overdue, ...] | None = None
+
+    def forget(self) -> None:
+        """Lose what is not stored."""
+        keys = len(self.tokens)
+        self.tokens, self.answers, self.receipts = [0] * keys, [None] * keys, [""] * keys
+        self.permit, self.overdue, self.dispatcher, self.sink = None, None, None, None
+
+
+class Bench:
+    """Runs steps on a subject. ``reset`` first; then ``do`` step by step.
+
+    ``receipts`` must return, per key index, the receipts that the sink holds, in order: answers are told in ordinals.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        model: Model,
+        medium: FolderMedium,
+        *,
+        time: SharedTime | None = None,
+        new_gate: Callable[[], Gate] = Gate,
+        files: Files | None = None,
+    ) -> None:
+        self.subject = subject
+        self.model = model
+        self.medium = medium
+        self.time = time or SharedTime()
+        self.contracts: Contracts = subject.relaxed(model.contracts)
+        self.limits: Limits = model.limits
+        self._new_gate = new_gate
+        self._files = files or RealFiles()
+        self._template: dict[str, bytes] | None = None
+        self.processes: list[Process] = []
+
+    # -- lifecycle --------------------------------------------------------------------------------------------
+
+    def reset(self) -> None:
+        """Back to empty stores, time 0, and every process freshly started."""
+        self.end()
+        self.time.now_ms = 0
+        if self._template is None:
+            self.medium.restore({})
+            (self.medium.folder / SINK_FILE).parent.mkdir(parents=True, exist_ok=True)
+            first = self._process("client")
+            self.open(first)
+            self.end_process(first)
+            self._template = self.medium.snapshot()
+        else:
+            self.medium.restore(self._template)
+        self.processes = [self._process(f"w{i + 1}") for i in range(self.model.workers)] + [self._process("client")]
+        for process in self.processes:
+            self.open(process)
+
+    def end(self) -> None:
+        """Close every process."""
+        for process in self.processes:
+            self.end_process(process)
+        self.processes = []
+
+    def _process(self, name: str) -> Process:
+        keys = self.model.keys
+        clock = LogicalClock(self.time)
+        return Process(name, clock, self._new_gate(), [0] * keys, [None] * keys, [""] * keys)
+
+    def open(self, process: Process) -> None:
+        """Start a process: its sink client and its dispatcher, on the stores as they are."""
+        gate = process.gate
+
+        def connect(path: Path) -> Any:
+            connection = self.medium.connect(gate, path)
+            process.connections.append(connection)  # type: ignore[arg-type]  # always gated
+            return connection
+
+        sink = SqliteSink(self.medium.folder / SINK_FILE, connect, process.clock, self.contracts)
+        process.sink = ScriptedSink(sink)
+        site = Site(
+            folder=self.medium.folder,
+            worker=process.name,
+            contracts=self.contracts,
+            limits=self.limits,
+            clock=process.clock,
+            files=GatedFiles(self._files, gate),
+            sink=process.sink,
+            connect=connect,
+            approver_keys=APPROVER_KEYS,
+            lease_ms=self.limits.other_lease_ms if process.other_settings else self.limits.lease_ms,
+            live_settings={"approval": "advisory"} if process.other_settings else {},
+        )
+        process.dispatcher = self._call(self.subject.make, site)
+
+    def end_process(self, process: Process) -> None:
+        """What a death leaves of a process: open transactions roll back, and its head is empty."""
+        for connection in process.connections:
+            connection.drop()
+        process.connections = []
+        process.forget()
+        process.gate.dead = True  # whatever still refers to the dead incarnation gets nowhere
+        process.gate = self._new_gate()
+
+    # -- steps ------------------------------------------------------------------------------------------------
+
+    def do(self, step: Step, at_ms: int, receipts: Callable[[int], list[str]]) -> Outcome:
+        """Do one step. ``at_ms`` is where time goes, for an *advance*.
+
+        Raises SubjectFailedError if the subject raises or answers nonsense.
+        """
+        action = step.action
+        match action.verb:
+            case Verb.ADVANCE:
+                self.time.now_ms = at_ms
+                return Outcome(Kind.OK)
+            case Verb.JUMP_WALL:
+                self.processes[action.worker].clock.wall_offset_ms = WALL_OFFSETS_MS[action.choice]
+                return Outcome(Kind.OK)
+            case Verb.KILL:
+                self.end_process(self.processes[action.worker])
+                return Outcome(Kind.KILLED)
+        process = self.processes[action.worker]
+        process.gate.arm(step.kill_at)
+        try:
+            outcome = self.perform(process, action, receipts)
+        except Crash:
+            outcome = Outcome(Kind.KILLED)
+        if step.kill_at or process.gate.dead:  # a swallowed crash is a crash all the same
+            self.end_process(process)
+            if action.worker == CLIENT:
+                self.open(process)
+            return Outcome(Kind.KILLED)
+        return outcome
+
+    def perform(self, process: Process, action: Action, receipts: Callable[[int], list[str]]) -> Outcome:
+        """Do one action in one process; a crash goes through."""
+        key = action.key
+        if action.verb is Verb.WAKE and process.permit is not None:
+            key = process.permit[0]
+        answer = _DO[action.verb](self, process, action, key)
+        if not isinstance(answer, Answer) or not isinstance(answer.kind, Kind):
+            raise SubjectFailedError(f"it answered {answer!r} to {action.label!r}, which is no impl.Answer")
+        value = answer.token or answer.count
+        if answer.receipt:
+            known = receipts(key)
+            value = known.index(answer.receipt) + 1 if answer.receipt in known else -1
+        return Outcome(answer.kind, answer.reason, value)
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            raise SubjectFailedError(f"it raised {type(error).__name__}: {error}") from error
+
+    def _decision(self, key: int, verdict: str, digest: str, approver: str, secret: bytes) -> Decision:
+        return signed(
+            Decision(
+                key=key_name(key),
+                digest=digest,
+                approver=approver,
+                verdict=verdict,
+                expiry_ms=self.time.now_ms + self.limits.approval_ms,
+                revision=self.revision,
+            ),
+            secret,
+        )
+
+    revision = 1
+    digests: tuple[str, ...] = ()
+
+    def know(self, revision: int, digests: tuple[str, ...]) -> None:
+        """What the approver sees before it decides: the policy revision and the digest under each key."""
+        self.revision = revision
+        self.digests = digests
+
+    def _submit(self, process: Process, action: Action, key: int) -> Any:
+        return self._call(process.dispatcher.submit, key_name(key), PAYLOADS[action.choice])
+
+    def _approve(self, process: Process, action: Action, key: int) -> Any:
+        approver = self.limits.approvers[0]
+        decision = self._decision(key, "grant", DIGESTS[action.choice], approver, APPROVER_KEYS[approver])
+        return self._call(process.dispatcher.decide, decision)
+
+    def _deny(self, process: Process, action: Action, key: int) -> Any:
+        return self._verdict(process, key, "deny")
+
+    def _revoke(self, process: Process, action: Action, key: int) -> Any:
+        return self._verdict(process, key, "revoke")
+
+    def _verdict(self, process: Process, key: int, verdict: str) -> Any:
+        approver = self.limits.approvers[0]
+        decision = self._decision(key, verdict, self._digest(key), approver, APPROVER_KEYS[approver])
+        return self._call(process.dispatcher.decide, decision)
+
+    def _digest(self, key: int) -> str:
+        return DIGESTS[self.digests[key]] if self.digests and self.digests[key] else DIGESTS["p1"]
+
+    def _forge(self, process: Process, action: Action, key: int) -> Any:
+        by_intruder = action.choice == "approver"
+        approver = self.limits.intruder if by_intruder else self.limits.approvers[0]
+        secret = APPROVER_KEYS[approver] if by_intruder else FORGED_KEY
+        return self._call(
+            process.dispatcher.decide, self._decision(key, "grant", self._digest(key), approver, secret)
+        )
+
+    def _bump_policy(self, process: Process, action: Action, key: int) -> Any:
+        return self._call(process.dispatcher.set_policy, self.revision + 1)
+
+    def _cancel(self, process: Process, action: Action, key: int) -> Any:
+        return self._call(process.dispatcher.cancel, key_name(key))
+
+    def _claim(self, process: Process, action: Action, key: int) -> Any:
+        answer = self._call(process.dispatcher.claim, key_name(key))
+        if isinstance(answer, Answer) and answer.kind is Kind.OK:
+            process.tokens[key], process.answers[key] = answer.token, None
+        return answer
+
+    def _renew(self, process: Process, action: Action, key: int) -> Any:
+        return self._call(process.dispatcher.renew, key_name(key), process.tokens[key])
+
+    def _release(self, process: Process, action: Action, key: int) -> Any:
+        return self._call(process.dispatcher.release, key_name(key), process.tokens[key])
+
+    def _dispatch(self, process: Process, action: Action, key: int) -> Any:
+        process.sink.reply = Reply(action.choice)
+        return self._learn(process, key, self._call(process.dispatcher.dispatch, key_name(key), process.tokens[key]))
+
+    def _stall(self, process: Process, action: Action, key: int) -> Any:
+        permit = self._call(process.dispatcher.authorise, key_name(key), process.tokens[key])
+        if isinstance(permit, Permit):
+            process.permit = (key, permit)
+            return Answer(Kind.OK)
+        return self._learn(process, key, permit)
+
+    def _wake(self, process: Process, action: Action, key: int) -> Any:
+        if process.permit is None:
+            return Answer(Kind.REFUSED, "nothing was frozen")
+        permit, process.permit = process.permit[1], None
+        process.sink.reply = Reply(action.choice)
+        return self._learn(process, key, self._call(process.dispatcher.apply, permit))
+
+    @staticmethod
+    def _learn(process: Process, key: int, answer: Any) -> Any:
+        if isinstance(answer, Answer) and answer.kind is not Kind.REFUSED:
+            process.answers[key] = answer
+            process.receipts[key] = answer.receipt or process.receipts[key]
+        return answer
+
+    def _acknowledge(self, process: Process, action: Action, key: int) -> Any:
+        told = process.answers[key] or Answer(Kind.UNKNOWN, "no answer")
+        answer = self._call(process.dispatcher.acknowledge, key_name(key), process.tokens[key], told)
+        if isinstance(answer, Answer) and answer.kind is not Kind.REFUSED:
+            process.answers[key] = None
+        return answer
+
+    def _checkpoint(self, process: Process, action: Action, key: int) -> Any:
+        return self._call(process.dispatcher.checkpoint, key_name(key), process.tokens[key], process.receipts[key])
+
+    def _reconcile(self, process: Process, action: Action, key: int) -> Any:
+        answer = self._call(process.dispatcher.reconcile, key_name(key), process.tokens[key])
+        if isinstance(answer, Answer) and answer.kind in {Kind.OK, Kind.REPLAYED}:
+            process.answers[key] = None
+            process.receipts[key] = answer.receipt or process.receipts[key]
+        return answer
+
+    def _reap_read(self, process: Process, action: Action, key: int) -> Any:
+        overdue = self._call(process.dispatcher.overdue)
+        try:
+            process.overdue = tuple(overdue)
+        except TypeError as error:
+            raise SubjectFailedError(f"it answered {overdue!r} to {action.label!r}, which is no sequence") from error
+        return Answer(Kind.OK, count=len(process.overdue))
+
+    def _reap_apply(self, process: Process, action: Action, key: int) -> Any:
+        overdue, process.overdue = process.overdue or (), None
+        return self._call(process.dispatcher.reap, overdue)
+
+    def _restart(self, process: Process, action: Action, key: int) -> Any:
+        if action.choice == "new-name":
+            process.name = process.name.removesuffix("b") if process.name.endswith("b") else process.name + "b"
+        process.other_settings = action.choice == "other-settings"
+        self.open(process)
+        return Answer(Kind.OK)
+
+
+_DO: dict[Verb, Callable[[Bench, Process, Action, int], Any]] = {
+    verb: getattr(Bench, f"_{verb}") for verb in Verb if verb not in {Verb.ADVANCE, Verb.JUMP_WALL, Verb.KILL}
+}

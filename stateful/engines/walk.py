@@ -1,0 +1,115 @@
+"""The walk engine: long random orders over the enabled actions, outside Hypothesis, for volume.
+
+Each order draws its own weights (swarm testing), so that some orders do nothing but retry and others never cancel.
+A worker's process dies inside one operation in twelve, at a boundary drawn at random.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect
+from itertools import accumulate
+
+from model.actions import ALPHABET, Action, Step, Verb
+from model.step import Model
+from model.words import World
+from stateful.order import Rig
+from stateful.judge import Finding
+from stateful.verdict import Tally
+
+NAME = "walk"
+STEPS = 40
+KILL_ONE_IN = 12
+BOUNDARY_MAX = 14
+"""No operation of the SQLite dispatcher has more boundaries; a later one means a death right after the operation."""
+
+WEIGHTS = {
+    Verb.SUBMIT: 4,
+    Verb.APPROVE: 6,
+    Verb.DENY: 1,
+    Verb.REVOKE: 1,
+    Verb.FORGE: 1,
+    Verb.BUMP_POLICY: 1,
+    Verb.CANCEL: 1,
+    Verb.CLAIM: 8,
+    Verb.RENEW: 2,
+    Verb.RELEASE: 1,
+    Verb.DISPATCH: 12,
+    Verb.STALL: 3,
+    Verb.WAKE: 6,
+    Verb.ACKNOWLEDGE: 8,
+    Verb.CHECKPOINT: 3,
+    Verb.RECONCILE: 4,
+    Verb.REAP_READ: 2,
+    Verb.REAP_APPLY: 3,
+    Verb.ADVANCE: 5,
+    Verb.JUMP_WALL: 1,
+    Verb.KILL: 1,
+    Verb.RESTART: 6,
+}
+_VERBS = tuple(Verb)
+_FACTORS = (0.2, 1, 1, 3)
+
+
+class Chooser:
+    """Chooses steps at random: a verb by weight, then one of its actions that makes sense now."""
+
+    def __init__(self, model: Model, verbs: frozenset[Verb], rng: random.Random) -> None:
+        self._by_verb = model.alphabet.by_verb
+        self._model = model
+        self._rng = rng
+        self._verbs = verbs
+        self._tick = model.alphabet.by_label["advance tick"]
+        self.reweigh()
+
+    def reweigh(self) -> None:
+        """Draw weights for the next order."""
+        rng = self._rng
+        self._bounds = list(
+            accumulate(WEIGHTS[v] * rng.choice(_FACTORS) if v in self._verbs else 0.0 for v in _VERBS)
+        )
+
+    def choose(self, world: World) -> Step:
+        """A step that makes sense in ``world``."""
+        rng, total = self._rng, self._bounds[-1]
+        for _ in range(40):
+            verb = _VERBS[bisect(self._bounds, rng.random() * total)]
+            actions = self._by_verb[verb]
+            action = actions[int(rng.random() * len(actions))]
+            if self._model.is_enabled(action, world):
+                return self._maybe_killed(action)
+        return Step(self._tick)
+
+    def _maybe_killed(self, action: Action) -> Step:
+        rng = self._rng
+        if ALPHABET[action.verb].stores and rng.random() * KILL_ONE_IN < 1:
+            return Step(action, 1 + int(rng.random() * BOUNDARY_MAX))
+        return Step(action)
+
+
+def verbs_of(rig: Rig) -> frozenset[Verb]:
+    """The verbs that the rig's subject has a part for."""
+    have = rig.subject.capabilities
+    return frozenset(v for v, form in ALPHABET.items() if form.needs is None or form.needs in have)
+
+
+def walk(rig: Rig, seed: int, orders: int, tally: Tally) -> None:
+    """Run ``orders`` random orders; what is found goes into ``tally``."""
+    rng = random.Random(seed)  # noqa: S311 - a seed must give the same run
+    chooser = Chooser(rig.model, verbs_of(rig), rng)
+
+    def one() -> Finding | None:
+        finding = rig.start()
+        if finding is not None:
+            return finding
+        chooser.reweigh()
+        for _ in range(STEPS):
+            finding = rig.do(chooser.choose(rig.judge.world))
+            if finding is not None:
+                return finding
+        return rig.finish()
+
+    for _ in range(orders):
+        ran = rig.guarded(one)
+        if tally.take(rig, ran):
+            return

@@ -1,0 +1,190 @@
+"""The judge: it holds what a subject answered, and what an oracle read, against the model and the properties.
+
+It never runs the subject. Every engine feeds it the same way: the step, the outcome, the stores. It keeps the worlds
+that are still possible; when the subject leaves them all, it goes on with what was really read, so that a run can
+still show *which* promise the difference breaks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from attrs import evolve, frozen
+
+from model import possible
+from model.actions import Step, Verb
+from model.properties import CONFORMS, PROPERTIES, Moment, broken, stuck, witnessed
+from model.step import Model
+from model.words import Capability, Kind, Outcome, Stores, World
+
+WORLDS_MAX = 64
+"""More worlds than this at once would mean that observation has stopped narrowing them."""
+
+
+@frozen
+class Finding:
+    """A broken promise: which property, and what was seen at the step where it showed."""
+
+    property_id: str
+    detail: str
+
+    @property
+    def sentence(self) -> str:
+        """The property, as a sentence."""
+        return PROPERTIES[self.property_id].name
+
+
+class Judge:
+    """Judges one run. ``world`` is a world that is possible now; engines look there for what is enabled."""
+
+    def __init__(self, model: Model, capabilities: frozenset[Capability]) -> None:
+        self.model = model
+        self.capabilities = capabilities
+        self._full = Capability.LEDGER in capabilities
+        self.witnesses: Counter[str] = Counter()
+        self.reset()
+
+    def reset(self) -> None:
+        """Back to the first world."""
+        self.worlds: possible.Worlds = (self.model.first(),)
+        self.stores: Stores = self.worlds[0].stores
+        self.divergence: Finding | None = None
+
+    @property
+    def world(self) -> World:
+        """One of the possible worlds."""
+        return self.worlds[0]
+
+    def merged(self, read: Stores) -> Stores:
+        """What was read, and for a subject without a readable ledger the model's word for the rest."""
+        return read
+
+    def observe(self, step: Step, outcome: Outcome, read: Stores | None) -> Finding | None:
+        """Take in one step: its outcome, and the stores read after it. A finding if it breaks a named promise.
+
+        ``read`` is None where the subject's own rows cannot be read; ``observe_sink`` is for that case.
+        """
+        assert read is not None
+        action = step.action
+        before, world = self.stores, self.worlds[0]
+        moment = self._moment(step, outcome, before, read, world)
+        self.stores = read
+        if outcome.kind is Kind.KILLED and action.verb is not Verb.KILL:
+            worlds = possible.after_crash(self.model, self.worlds, action)
+            worlds = possible.seen(worlds, read)
+        elif len(self.worlds) == 1:
+            then, answer = self.model.step(world, action)
+            worlds = (then,) if answer == outcome and then.stores == read else ()
+        else:
+            worlds = possible.seen(possible.after(self.model, self.worlds, action, outcome), read)
+        if action.key >= 0 or action.verb is Verb.WAKE:
+            self.witnesses.update(witnessed(moment))
+        prop = broken(moment, self.capabilities)
+        if prop is not None:
+            return Finding(prop.id, self._detail(step, outcome, world))
+        if not worlds:
+            if self.divergence is None:
+                self.divergence = Finding(CONFORMS.id, self._detail(step, outcome, world, read))
+            worlds = (self._resynced(world, step, outcome, read),)
+        self.worlds = worlds
+        return None
+
+    def observe_sink(self, step: Step, outcome: Outcome, sink: Stores) -> Finding | None:
+        """Take in one step of a subject whose own rows cannot be read: the model speaks for them, the sink for itself."""
+        world = self.worlds[0]
+        if outcome.kind is Kind.KILLED and step.action.verb is not Verb.KILL:
+            stages = possible.after_crash(self.model, self.worlds, step.action)
+            then = next((w for w in stages if _same_effects(w.stores, sink)), stages[-1])
+        else:
+            then, _ = self.model.step(world, step.action)
+        slots = tuple(
+            evolve(s, effects=r.effects, fence=r.fence, calls=r.calls, rejected=r.rejected)
+            for s, r in zip(then.stores.slots, sink.slots, strict=True)
+        )
+        read = Stores(then.stores.revision, slots)
+        moment = self._moment(step, outcome, self.stores, read, world)
+        self.witnesses.update(witnessed(moment))
+        self.stores = read
+        self.worlds = (self._resynced(evolve(then, stores=read), step, outcome, read, keep=True),)
+        prop = broken(moment, self.capabilities)
+        return Finding(prop.id, self._detail(step, outcome, world)) if prop is not None else None
+
+    def at_rest(self) -> Finding | None:
+        """After quiesce: a finding if something has not ended."""
+        action = self.model.alphabet.by_label["advance tick"]
+        moment = Moment(
+            self.stores, self.stores, self.world.now_ms, action, Outcome(Kind.OK), -1, 0, self.model.limits
+        )
+        prop = stuck(moment, self.capabilities)
+        if prop is None:
+            return None
+        left = [
+            f"k{n + 1} is {s.intent.state}" + (f", leased to {s.lease.owner}" if s.lease else "")
+            for n, s in enumerate(self.stores.slots)
+            if s.intent and not prop.holds(moment, s, s, False)
+        ]
+        return Finding(prop.id, f"after quiesce {'; '.join(left)}")
+
+    def _moment(self, step: Step, outcome: Outcome, before: Stores, after: Stores, world: World) -> Moment:
+        action = step.action
+        key, token = action.key, 0
+        if action.worker >= 0:
+            worker = world.workers[action.worker]
+            if action.verb is Verb.WAKE:
+                key = worker.stalled
+            token = worker.tokens[key] if key >= 0 else 0
+        return Moment(before, after, world.now_ms, action, outcome, key, token, self.model.limits)
+
+    def _resynced(self, world: World, step: Step, outcome: Outcome, read: Stores, *, keep: bool = False) -> World:
+        """The model's best guess at the workers' heads, on the stores that were really read."""
+        action = step.action
+        if keep:
+            then = world
+        elif outcome.kind is Kind.KILLED and action.verb is not Verb.KILL:
+            then = possible.after_crash(self.model, (world,), action)[-1]
+        else:
+            then, _ = self.model.step(world, action)
+        if action.verb is Verb.CLAIM and outcome.kind is Kind.OK:
+            worker = then.workers[action.worker]
+            tokens = (*worker.tokens[: action.key], outcome.value, *worker.tokens[action.key + 1 :])
+            workers = list(then.workers)
+            workers[action.worker] = evolve(worker, tokens=tokens)
+            then = evolve(then, workers=tuple(workers))
+        return evolve(then, stores=read)
+
+    def _detail(self, step: Step, outcome: Outcome, world: World, read: Stores | None = None) -> str:
+        said = f"{step.label}: the subject answered {told(outcome)}"
+        if outcome.kind is Kind.KILLED:
+            return said if read is None else f"{said}; no prefix of the operation leaves such rows"
+        then, answer = self.model.step(world, step.action)
+        if answer != outcome:
+            return f"{said}, the model {told(answer)}"
+        if read is None or then.stores == read:
+            return said
+        return f"{said}, as does the model, but the rows differ: {difference(then.stores, read)}"
+
+
+def _same_effects(a: Stores, b: Stores) -> bool:
+    return all(len(x.effects) == len(y.effects) for x, y in zip(a.slots, b.slots, strict=True))
+
+
+def told(outcome: Outcome) -> str:
+    """An outcome in a few words."""
+    value = f" {outcome.value}" if outcome.value else ""
+    reason = f" ({outcome.reason})" if outcome.reason else ""
+    return f"{outcome.kind}{value}{reason}"
+
+
+def difference(expected: Stores, actual: Stores) -> str:
+    """What two readings differ in, in a few words: ``k1.intent.state expected pending, read completed``."""
+    parts = []
+    if expected.revision != actual.revision:
+        parts.append(f"policy revision expected {expected.revision}, read {actual.revision}")
+    for number, (want, have) in enumerate(zip(expected.slots, actual.slots, strict=True), start=1):
+        for name in want.__slots__:
+            if name.startswith("_"):
+                continue
+            a, b = getattr(want, name), getattr(have, name)
+            if a != b:
+                parts.append(f"k{number}.{name} expected {a}, read {b}")
+    return "; ".join(parts)

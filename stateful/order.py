@@ -1,0 +1,211 @@
+"""The rig: one subject, its stores, its oracle and its judge, wired up to run failure orders."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from attrs import frozen
+
+from model.actions import Step, Verb, instant
+from model.contracts import Contracts, Limits
+from model.properties import ANSWERS, CONFORMS
+from model.step import Model
+from model.words import Kind, Outcome
+from stateful.bench import Bench, SubjectFailedError
+from stateful.judge import Finding, Judge
+from stateful.medium import FolderMedium, MemoryMedium
+from stateful.oracle import DamagedError, Oracle
+from stateful.quiesce import quiesce
+from stateful.subject import Subject
+
+ORDER_SECONDS = 10
+"""An order that takes longer than this hangs: a usual one takes milliseconds."""
+
+
+class Hang(BaseException):
+    """The subject did not answer in time."""
+
+
+@frozen
+class Told:
+    """One executed step: what was done and what it answered."""
+
+    step: Step
+    outcome: Outcome
+
+
+@frozen
+class Ran:
+    """What became of one order: the steps that were executed (quiesce included), and the finding, if any."""
+
+    told: tuple[Told, ...]
+    finding: Finding | None
+    own: int = 0
+    """How many of the steps came before quiesce."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The executed steps."""
+        return tuple(t.step for t in self.told)
+
+
+class Rig:
+    """Runs orders on one subject, one after the other.
+
+    ``steps_done`` and ``orders_done`` count the work. Close it, or use it as a context manager.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        contracts: Contracts,
+        limits: Limits | None = None,
+        *,
+        in_memory: bool = True,
+        workers: int = 2,
+        keys: int = 2,
+    ) -> None:
+        self.subject = subject
+        self.model = Model(subject.relaxed(contracts), limits or Limits(), workers, keys)
+        self.medium = MemoryMedium() if in_memory else FolderMedium()
+        self.bench = Bench(subject, self.model, self.medium)
+        self.judge = Judge(self.model, subject.capabilities)
+        self.oracle: Oracle | None = None
+        self.told: list[Told] = []
+        self.current = Step(self.model.alphabet.by_label["advance tick"])
+        self._own = 0
+        self.steps_done = 0
+        self.orders_done = 0
+
+    def __enter__(self) -> Rig:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every process and connection and remove the stores."""
+        try:
+            self._look_away()
+            self.bench.end()
+        finally:
+            self.medium.close()
+
+    def _look_away(self) -> None:
+        if self.oracle is not None:
+            self.oracle.close()
+            self.oracle = None
+
+    def start(self) -> Finding | None:
+        """Begin a new order on empty stores. A finding only if the subject cannot even be opened."""
+        self.told = []
+        self._own = 1_000_000
+        self.judge.reset()
+        self.orders_done += 1
+        if not self.medium.in_memory:
+            self._look_away()
+        try:
+            self.bench.reset()
+        except SubjectFailedError as error:
+            return Finding(ANSWERS.id, f"opening the subject on empty stores: {error}")
+        if self.oracle is None:
+            self.oracle = Oracle(self.medium, self.model, ledger=self.subject.has_ledger)
+        self.oracle.reset()
+        return None
+
+    def can(self, step: Step) -> bool:
+        """Whether the step makes sense now."""
+        return self.model.is_enabled(step.action, self.judge.world)
+
+    def do(self, step: Step) -> Finding | None:
+        """Do one step and judge it."""
+        oracle = self.oracle
+        assert oracle is not None
+        judge, action = self.judge, step.action
+        at_ms = self.bench.time.now_ms
+        if action.verb is Verb.ADVANCE:
+            due = at_ms + 1 if action.choice == "tick" else instant(judge.stores.slots[action.key], action.choice)
+            at_ms = at_ms if due is None else max(at_ms, due)
+        self.bench.know(judge.stores.revision, tuple(s.intent.digest if s.intent else "" for s in judge.stores.slots))
+        self.steps_done += 1
+        self.current = step
+        try:
+            outcome = self.bench.do(step, at_ms, oracle.receipts)
+        except SubjectFailedError as error:
+            self.told.append(Told(step, Outcome(Kind.UNKNOWN, str(error))))
+            return Finding(ANSWERS.id, f"{step.label}: {error}")
+        self.told.append(Told(step, outcome))
+        try:
+            read = oracle.read()
+        except DamagedError as error:
+            return Finding(ANSWERS.id, f"{step.label}: the stores can no longer be read: {error}")
+        if self.subject.has_ledger:
+            return judge.observe(step, outcome, read)
+        return judge.observe_sink(step, outcome, read)
+
+    def finish(self) -> Finding | None:
+        """Quiesce, and judge what is left; a difference from the model that broke no named promise comes last."""
+        self._own = len(self.told)
+        by_label = self.model.alphabet.by_label
+        for label in quiesce(self.judge):
+            step = Step(by_label[label])
+            if not self.can(step):
+                continue
+            finding = self.do(step)
+            if finding is not None:
+                return finding
+        return self.judge.at_rest() or self.judge.divergence
+
+    def run(self, steps: Iterable[Step], *, until: str = "") -> Ran:
+        """Run one order: each step that makes sense when its turn comes, then quiesce.
+
+        With ``until``, a run that is to show the property ``conforms`` stops at the first difference.
+        """
+        return self.guarded(lambda: self._run(steps, until))
+
+    def guarded(self, body: Callable[[], Finding | None]) -> Ran:
+        """Run a body that starts an order and does steps; a hang ends it with a finding."""
+        try:
+            with watched():
+                finding = body()
+        except Hang:
+            self.told.append(Told(self.current, Outcome(Kind.UNKNOWN, "no answer")))
+            finding = Finding(ANSWERS.id, f"{self.current.label}: no answer within {ORDER_SECONDS} s")
+        return Ran(tuple(self.told), finding, min(self._own, len(self.told)))
+
+    def _run(self, steps: Iterable[Step], until: str) -> Finding | None:
+        finding = self.start()
+        if finding is not None:
+            return finding
+        for step in steps:
+            if not self.can(step):
+                continue
+            finding = self.do(step)
+            if finding is None and until == CONFORMS.id:
+                finding = self.judge.divergence
+            if finding is not None:
+                return finding
+        return self.finish()
+
+
+@contextmanager
+def watched(seconds: float = ORDER_SECONDS) -> Iterator[None]:
+    """Raise Hang in the main thread if the body takes longer; a subject may loop for ever."""
+
+    def ring(signum: int, frame: Any) -> None:
+        raise Hang
+
+    try:
+        before = signal.signal(signal.SIGALRM, ring)
+    except ValueError:  # not the main thread: no alarm can be had
+        yield
+        return
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,134 @@
+"""The reducer: from an order that breaks a promise to a one-minimal one that breaks the same promise.
+
+It works on labelled steps, not on the bytes behind them: it takes out runs, then single steps, then makes what is left
+simpler, each time running the candidate for real, until no single removal and no single simplification keeps the
+promise broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import evolve, frozen
+
+from model.actions import ALPHABET, Step, Verb
+from stateful.order import Rig
+
+RUNS_MAX = 3_000
+"""No order has been seen to need a tenth of it; the bound keeps a subject that changes its mind from looping."""
+
+
+@frozen
+class Reduced:
+    """A one-minimal order, what it shows, and how many runs it took to get there.
+
+    ``minimal`` is False if the bound on runs ended the reduction, or if the order did not fail again when repeated.
+    """
+
+    steps: tuple[Step, ...]
+    detail: str
+    runs: int
+    minimal: bool
+
+
+class Reducer:
+    """Reduces orders on one rig."""
+
+    def __init__(self, rig: Rig, property_id: str, runs_max: int = RUNS_MAX) -> None:
+        self._rig = rig
+        self._property_id = property_id
+        self._runs_max = runs_max
+        self._tried: dict[tuple[Step, ...], tuple[Step, ...] | None] = {}
+        self.runs = 0
+        self.detail = ""
+
+    def reduce(self, steps: tuple[Step, ...]) -> Reduced:
+        """The smallest order that can be reached from ``steps``."""
+        best = self._breaks(steps)
+        if best is None:
+            return Reduced(steps, "the order did not fail again when it was repeated", self.runs, minimal=False)
+        while True:
+            before = best
+            best = self._shorter(best)
+            best = self._simpler(best)
+            if best == before or self.runs >= self._runs_max:
+                break
+        self._breaks(best, again=True)
+        return Reduced(best, self.detail, self.runs, minimal=self.runs < self._runs_max)
+
+    def _breaks(self, steps: tuple[Step, ...], *, again: bool = False) -> tuple[Step, ...] | None:
+        """The steps of the candidate that were executed until the promise broke, or None if it held."""
+        if steps in self._tried and not again:
+            return self._tried[steps]
+        if self.runs >= self._runs_max and not again:
+            return None
+        self.runs += 1
+        ran = self._rig.run(steps, until=self._property_id)
+        found: tuple[Step, ...] | None = None
+        if ran.finding is not None and ran.finding.property_id == self._property_id:
+            self.detail = ran.finding.detail
+            found = ran.steps[: ran.own]
+        self._tried[steps] = found
+        return found
+
+    def _shorter(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        """Take out runs of half the length, a quarter, ... and single steps, until none can go."""
+        size = max(1, len(steps) // 2)
+        while True:
+            start, removed = 0, False
+            while start < len(steps):
+                found = self._breaks(steps[:start] + steps[start + size :])
+                if found is not None and len(found) < len(steps):
+                    steps, removed = found, True
+                else:
+                    start += size
+            if size > 1:
+                size //= 2
+            elif not removed:
+                return steps
+
+    def _simpler(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        for candidate in self._renamed(steps):
+            found = self._breaks(candidate)
+            if found is not None and len(found) <= len(steps):
+                steps = found
+        for index in range(len(steps)):
+            if index >= len(steps):
+                break
+            for simpler in self._alternatives(steps[index]):
+                found = self._breaks((*steps[:index], simpler, *steps[index + 1 :]))
+                if found is not None and len(found) <= len(steps):
+                    steps = found
+                    break
+        return steps
+
+    def _renamed(self, steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
+        """The same order with workers or keys exchanged, so that the first to appear is the first by name."""
+        for attribute in ("worker", "key"):
+            first = next((n for s in steps if (n := getattr(s.action, attribute)) >= 0), 0)
+            if first > 0:
+                swap = {first: 0, 0: first}
+                yield tuple(
+                    evolve(s, action=self._interned(s, **{attribute: swap.get(n, n)}))
+                    for s in steps
+                    for n in (getattr(s.action, attribute),)
+                )
+
+    def _interned(self, step: Step, **changes: int) -> object:
+        return self._rig.model.alphabet.by_label[evolve(step.action, **changes).label]
+
+    def _alternatives(self, step: Step) -> Iterator[Step]:
+        """Simpler steps to put in its place, the simplest first."""
+        action = step.action
+        if step.kill_at:
+            yield Step(action)
+            yield from (Step(action, n) for n in range(1, step.kill_at))
+        if action.verb is Verb.ADVANCE and action.choice != "tick":
+            plain = action.choice.removesuffix("-1").removesuffix("+1")
+            if plain != action.choice:
+                yield Step(evolve(action, choice=plain))
+            return
+        choices = ALPHABET[action.verb].choices
+        if action.choice in choices:
+            for choice in choices[: choices.index(action.choice)]:
+                yield Step(evolve(action, choice=choice), step.kill_at)

@@ -1,0 +1,170 @@
+"""Which dispatcher is put to the test: found by ``module:Class``, checked before anything runs."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from model.contracts import ApprovalGate, Contracts, Deadline, Fencing
+from model.words import Capability
+
+DEFAULT_SUBJECT = "impl.sqlite:SqliteDispatcher"
+NEEDED = ("submit", "claim", "dispatch", "acknowledge", "close")
+"""What every dispatcher has; see ``impl.protocol.Dispatcher``."""
+CAPABILITY_METHODS: dict[Capability, tuple[str, ...]] = {
+    Capability.LEASES: ("renew", "release"),
+    Capability.APPROVALS: ("decide", "set_policy"),
+    Capability.CANCELLATION: ("cancel",),
+    Capability.STALL: ("authorise", "apply"),
+    Capability.CHECKPOINT: ("checkpoint",),
+    Capability.RECONCILE: ("reconcile",),
+    Capability.REAPING: ("overdue", "reap"),
+}
+OUR_PACKAGES = ("model", "impl", "stateful")
+IMPORT_SECONDS = 30
+
+
+class SubjectError(ValueError):
+    """The subject cannot be tested: the message says which, why, and what to do."""
+
+
+@frozen
+class Subject:
+    """A dispatcher class, and the seeded mistake that was put into it, if any."""
+
+    name: str
+    mistake: str
+    make: Any = field(repr=False)
+    capabilities: frozenset[Capability]
+
+    @property
+    def has_ledger(self) -> bool:
+        """Whether an oracle can read its rows, so that each is compared with the model."""
+        return Capability.LEDGER in self.capabilities
+
+    def relaxed(self, contracts: Contracts) -> Contracts:
+        """The contracts without those that this subject has no part for."""
+        if Capability.LEASES not in self.capabilities:
+            contracts = evolve(contracts, fencing=Fencing.NONE)
+        if Capability.APPROVALS not in self.capabilities:
+            contracts = evolve(contracts, approval=ApprovalGate.ADVISORY)
+        if Capability.DEADLINE not in self.capabilities:
+            contracts = evolve(contracts, deadline=Deadline.PER_ATTEMPT)
+        return contracts
+
+
+def load_subject(name: str = DEFAULT_SUBJECT, mistake: str = "", *, folder: Path | None = None) -> Subject:
+    """The subject called ``module:Class``, looked for in ``folder`` (default: the current one) and on the path.
+
+    Raises SubjectError if there is no such class, if it lacks what a dispatcher needs, or if its folder holds a
+    module with the name of one of our packages.
+    """
+    module_name, colon, class_name = name.partition(":")
+    if not colon or not module_name or not class_name:
+        raise SubjectError(f"subject {name!r} is not of the form module:Class, such as {DEFAULT_SUBJECT}")
+    if module_name.partition(".")[0] not in OUR_PACKAGES:
+        _look_in((folder or Path.cwd()).resolve(), name)
+        _import_elsewhere(module_name, name)
+    try:
+        module = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        raise SubjectError(
+            f"subject {name!r}: importing {module_name!r} failed with {type(error).__name__}: {error}; "
+            "run it from the folder that holds the module, or install the module into this environment"
+        ) from error
+    make = getattr(module, class_name, None)
+    if make is None:
+        raise SubjectError(f"subject {name!r}: module {module_name!r} has no {class_name!r}; check the spelling")
+    if mistake:
+        make = _with_mistake(make, name, mistake)
+    return Subject(name, mistake, make, _capabilities(make, name))
+
+
+def _with_mistake(make: Any, name: str, mistake: str) -> Any:
+    from impl.mistakes import seeded
+
+    if name != DEFAULT_SUBJECT:
+        raise SubjectError(
+            f"mistake {mistake!r} is seeded into {DEFAULT_SUBJECT}, not into {name!r}; drop one of them"
+        )
+    return seeded(mistake)
+
+
+def _capabilities(make: Any, name: str) -> frozenset[Capability]:
+    lacking = [m for m in NEEDED if not callable(getattr(make, m, None))]
+    if not callable(make) or lacking:
+        raise SubjectError(
+            f"subject {name!r} is not a dispatcher: it has no {', '.join(lacking) or 'constructor'}; "
+            "see impl.protocol.Dispatcher, or derive from impl.BaseDispatcher"
+        )
+    declared = getattr(make, "capabilities", frozenset())
+    try:
+        capabilities = frozenset(Capability(c) for c in declared)
+    except (TypeError, ValueError) as error:
+        raise SubjectError(
+            f"subject {name!r} declares capabilities {declared!r}: {error}; they are {', '.join(Capability)}"
+        ) from error
+    for capability in sorted(capabilities):
+        missing = [m for m in CAPABILITY_METHODS.get(capability, ()) if not callable(getattr(make, m, None))]
+        if missing:
+            raise SubjectError(
+                f"subject {name!r} declares {str(capability)!r} and has no {', '.join(missing)}; "
+                "add what is missing, or do not declare it"
+            )
+    return capabilities
+
+
+def _look_in(folder: Path, name: str) -> None:
+    """Put the subject's folder on the path, unless a module there would be mistaken for one of our packages."""
+    ours = Path(__file__).resolve().parent.parent
+    for package in OUR_PACKAGES:
+        for candidate in (folder / f"{package}.py", folder / package):
+            imports = candidate.suffix == ".py" or any(candidate.glob("*.py"))
+            if candidate.exists() and imports and candidate.parent != ours:
+                raise SubjectError(
+                    f"subject {name!r}: {candidate} has the name of a package of survives ({package!r}), and only one "
+                    "of the two can be imported; rename yours or move it into a package of its own, and run survives "
+                    "from another folder"
+                )
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _import_elsewhere(module_name: str, name: str) -> None:
+    """Import the module in a process of its own first: it may end its process or never return."""
+    script = f"import sys; sys.path[:] = {sys.path!r}; import {module_name}; sys.stdout.write('imported')"
+    try:
+        done = subprocess.run(  # noqa: S603 - our own interpreter
+            [sys.executable, "-c", script], capture_output=True, text=True, timeout=IMPORT_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SubjectError(
+            f"subject {name!r}: importing {module_name!r} did not end within {IMPORT_SECONDS} s; "
+            "move what it does at import into its constructor"
+        ) from error
+    if not done.stdout.endswith("imported"):
+        last = (done.stderr.strip().splitlines() or [f"the process ended with status {done.returncode}"])[-1]
+        raise SubjectError(
+            f"subject {name!r}: importing {module_name!r} failed: {last}; run survives from the folder that holds the "
+            "module, or install the module into this environment"
+        )
+
+
+def clash() -> str:
+    """Why our own packages are not the ones that would be imported, or nothing if they are."""
+    ours = Path(__file__).resolve().parent.parent
+    for package in OUR_PACKAGES:
+        spec = importlib.util.find_spec(package)
+        origin = Path(spec.origin).resolve() if spec and spec.origin else None
+        if origin is None or origin.parent.parent != ours:
+            return (
+                f"package {package!r} is taken from {origin or 'nowhere'} and not from survives: another module of that "
+                "name comes first on the path; run survives in an environment of its own, from another folder"
+            )
+    return ""

@@ -1,0 +1,167 @@
+"""Traces: a failure order as versioned JSON that depends on no engine and no library's version."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from model.actions import ALPHABET, Alphabet, Step, UnknownActionError, Verb
+from model.contracts import Contracts, UnknownContractError, contracts_from
+from model.properties import PROPERTIES
+
+FORMAT = "survives-trace"
+VERSION = 1
+SURVIVED = "survived"
+COUNT_MAX = 9
+"""Labels have one digit for a worker and a key."""
+
+
+class TraceError(ValueError):
+    """A trace cannot be read: the message says where, why, and what to do."""
+
+
+@frozen
+class Trace:
+    """A failure order: on which subject, under which contracts, which steps, and what is to come of it.
+
+    ``expect`` is the identifier of the property that it breaks, or ``survived``. ``mistake`` names the seeded mistake
+    that the subject had, or is empty.
+    """
+
+    subject: str
+    contracts: Contracts
+    steps: tuple[Step, ...]
+    expect: str
+    mistake: str = ""
+    workers: int = 2
+    keys: int = 2
+
+    def to_json(self) -> dict[str, Any]:
+        """The trace as a JSON document."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "subject": self.subject,
+            "mistake": self.mistake,
+            "contracts": self.contracts.to_json(),
+            "workers": self.workers,
+            "keys": self.keys,
+            "steps": [step_to_json(s) for s in self.steps],
+            "expect": self.expect,
+        }
+
+    def write(self, path: Path) -> None:
+        """Write the trace, one step a line so that two traces can be compared by eye."""
+        document = self.to_json()
+        steps = ",\n".join(f"    {json.dumps(s)}" for s in document.pop("steps"))
+        expect = document.pop("expect")
+        head = json.dumps(document, indent=2).removesuffix("\n}")
+        path.write_text(f'{head},\n  "steps": [\n{steps}\n  ],\n  "expect": {json.dumps(expect)}\n}}\n', "utf-8")
+
+
+def step_to_json(step: Step) -> dict[str, Any]:
+    """One step as a JSON object."""
+    action = step.action
+    out: dict[str, Any] = {"do": str(action.verb)}
+    if action.worker >= 0:
+        out["worker"] = f"w{action.worker + 1}"
+    if action.key >= 0:
+        out["key"] = f"k{action.key + 1}"
+    if action.choice:
+        out[ALPHABET[action.verb].choice] = action.choice
+    if step.kill_at:
+        out["kill_at"] = step.kill_at
+    return out
+
+
+def step_from_json(raw: Any, number: int, alphabet: Alphabet) -> Step:
+    """One step from a JSON object. Raises UnknownActionError naming the step, the reason and the remedy."""
+    where = f"step {number}"
+    if not isinstance(raw, dict):
+        raise UnknownActionError(
+            f'{where} is {json.dumps(raw)}, not an object such as {{"do": "kill", "worker": "w1"}}'
+        )
+    rest = dict(raw)
+    kill_at = rest.pop("kill_at", 0)
+    if isinstance(kill_at, bool) or not isinstance(kill_at, int) or kill_at < 0:
+        raise UnknownActionError(f"{where}: kill_at is {kill_at!r}; it is a boundary's number, 1 or more")
+    verb = rest.pop("do", None)
+    if verb not in set(Verb):
+        raise UnknownActionError(f"{where}: there is no action {verb!r}; the actions are {', '.join(Verb)}")
+    form = ALPHABET[Verb(verb)]
+    words = [verb, rest.pop("worker", None), rest.pop("key", None), rest.pop(form.choice, None)]
+    label = " ".join(str(w) for w in words if w is not None)
+    if rest:
+        raise UnknownActionError(f"{where}: {verb} takes no {', '.join(map(repr, rest))}")
+    if label not in alphabet.by_label:
+        near = [a.label for a in alphabet.by_verb[Verb(verb)]]
+        shown = ", ".join(near[:8]) + (", ..." if len(near) > 8 else "")
+        raise UnknownActionError(f"{where}: there is no {label!r}; one of {shown}")
+    if kill_at and not form.stores:
+        raise UnknownActionError(f"{where}: {label!r} touches no store, so that no process can die inside it")
+    return Step(alphabet.by_label[label], kill_at)
+
+
+def read_trace(path: Path) -> Trace:
+    """The trace in a file. Raises TraceError naming the file, the reason and the remedy."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TraceError(f"trace {path}: cannot be read: {error}") from error
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise TraceError(
+            f"trace {path} is torn or no JSON: {error.msg} at line {error.lineno}, column {error.colno}; "
+            "take the file from the run's folder again"
+        ) from error
+    try:
+        return trace_from_json(document)
+    except (TraceError, UnknownActionError, UnknownContractError) as error:
+        raise TraceError(f"trace {path}: {error}") from error
+
+
+def trace_from_json(document: Any) -> Trace:
+    """The trace in a JSON document. Raises TraceError, UnknownActionError or UnknownContractError."""
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise TraceError(f'this is no trace: its "format" is not {FORMAT!r}')
+    version = document.get("version")
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise TraceError(f"version {version!r} is not a trace version; this survives reads version {VERSION}")
+    if version > VERSION:
+        raise TraceError(
+            f"version {version} is of the future; this survives reads version {VERSION}: update survives"
+        )
+    workers, keys = (_count(document, name) for name in ("workers", "keys"))
+    choices = document.get("contracts", {})
+    if not isinstance(choices, dict):
+        raise TraceError(f'"contracts" is {choices!r}, not an object of choices')
+    raw_steps = document.get("steps")
+    if not isinstance(raw_steps, list):
+        raise TraceError('"steps" is missing or no list; the file is torn')
+    alphabet = Alphabet(workers, keys)
+    expect = document.get("expect")
+    if expect != SURVIVED and expect not in PROPERTIES:
+        raise TraceError(f'"expect" is {expect!r}; it is {SURVIVED!r} or one of {", ".join(PROPERTIES)}')
+    for name in ("subject", "mistake"):
+        if not isinstance(document.get(name, ""), str):
+            raise TraceError(f'"{name}" is {document[name]!r}, not a string')
+    return Trace(
+        subject=document.get("subject", ""),
+        contracts=contracts_from(choices),
+        steps=tuple(step_from_json(raw, n, alphabet) for n, raw in enumerate(raw_steps, start=1)),
+        expect=expect,
+        mistake=document.get("mistake", ""),
+        workers=workers,
+        keys=keys,
+    )
+
+
+def _count(document: dict[str, Any], name: str) -> int:
+    value = document.get(name, 2)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= COUNT_MAX:
+        raise TraceError(f'"{name}" is {value!r}; it is a number from 1 to {COUNT_MAX}')
+    return value

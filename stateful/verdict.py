@@ -1,0 +1,144 @@
+"""Verdicts: what was found, within which bound. A shard fills a tally; tallies add up to a verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from typing import Any
+
+from attrs import define, field, frozen
+
+from model.actions import Step
+from model.properties import PROPERTIES, WITNESSES
+from model.words import Capability, Kind
+from stateful.order import Ran, Rig
+from stateful.trace import Trace
+
+
+class Status(StrEnum):
+    """What became of a promise, or of all of them."""
+
+    SURVIVED = "survived"
+    VIOLATED = "violated"
+    UNSUPPORTED = "unsupported"
+    UNKNOWN = "unknown"
+    VACUOUS = "vacuous"
+
+
+EXIT_STATUS = {Status.SURVIVED: 0, Status.VIOLATED: 1, Status.UNKNOWN: 3, Status.VACUOUS: 3}
+"""The command line's exit status; 2 is wrong use or bad input."""
+
+
+@frozen
+class Broken:
+    """A broken promise and the shortest order that a shard has for it.
+
+    ``found_after`` is the number of orders that the shard had run when it first saw it.
+    """
+
+    property_id: str
+    detail: str
+    steps: tuple[Step, ...]
+    engine: str
+    shard: int
+    found_after: int
+
+    @property
+    def rank(self) -> tuple[int, tuple[str, ...], int]:
+        """What makes one trace better than another: shorter, then first in the alphabet."""
+        return len(self.steps), tuple(s.label for s in self.steps), self.shard
+
+
+@define
+class Tally:
+    """What one shard has done and seen.
+
+    ``boundaries`` counts kills by operation and boundary, where the engine sweeps them; ``left_over`` lists what a
+    sweep could not finish.
+    """
+
+    engine: str
+    shard: int = 0
+    orders: int = 0
+    steps: int = 0
+    kills: int = 0
+    witnesses: Counter[str] = field(factory=Counter)
+    broken: dict[str, Broken] = field(factory=dict)
+    boundaries: Counter[str] = field(factory=Counter)
+    left_over: list[str] = field(factory=list)
+    failed: str = ""
+    stop_at_first: bool = False
+
+    def take(self, rig: Rig, ran: Ran) -> bool:
+        """Count one order. True if the shard should stop."""
+        self.orders += 1
+        self.steps += len(ran.told)
+        self.kills += sum(t.outcome.kind is Kind.KILLED for t in ran.told)
+        if ran.finding is not None and ran.finding.property_id not in self.broken:
+            steps = ran.steps[: ran.own]
+            self.broken[ran.finding.property_id] = Broken(
+                ran.finding.property_id, ran.finding.detail, steps, self.engine, self.shard, self.orders
+            )
+        return self.stop_at_first and bool(self.broken)
+
+
+@frozen
+class PropertyVerdict:
+    """What became of one promise."""
+
+    property_id: str
+    status: Status
+    broken: Broken | None = None
+    trace: Trace | None = None
+
+    @property
+    def name(self) -> str:
+        """The promise, as a sentence."""
+        return PROPERTIES[self.property_id].name
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        out: dict[str, Any] = {"id": self.property_id, "name": self.name, "status": str(self.status)}
+        if self.broken is not None:
+            out |= {
+                "detail": self.broken.detail,
+                "engine": self.broken.engine,
+                "shard": self.broken.shard,
+                "found_after_orders": self.broken.found_after,
+                "steps": len(self.broken.steps),
+            }
+        if self.trace is not None:
+            out["trace"] = self.trace.to_json()
+        return out
+
+
+def merged(tallies: list[Tally], capabilities: frozenset[Capability]) -> tuple[PropertyVerdict, ...]:
+    """One verdict a property, from all shards; the shortest trace wins."""
+    out = []
+    failed = any(t.failed for t in tallies)
+    for prop in PROPERTIES.values():
+        found = [t.broken[prop.id] for t in tallies if prop.id in t.broken]
+        if not prop.needs <= capabilities:
+            out.append(PropertyVerdict(prop.id, Status.UNSUPPORTED))
+        elif found:
+            out.append(PropertyVerdict(prop.id, Status.VIOLATED, min(found, key=lambda b: b.rank)))
+        else:
+            out.append(PropertyVerdict(prop.id, Status.UNKNOWN if failed else Status.SURVIVED))
+    return tuple(out)
+
+
+def unseen(tallies: list[Tally], capabilities: frozenset[Capability]) -> tuple[str, ...]:
+    """The witnesses that a campaign should have seen and has not."""
+    seen: Counter[str] = Counter()
+    for tally in tallies:
+        seen.update(tally.witnesses)
+    return tuple(w.id for w in WITNESSES.values() if w.needs <= capabilities and not seen[w.id])
+
+
+def overall(verdicts: tuple[PropertyVerdict, ...], missing: tuple[str, ...], *, failed: bool) -> Status:
+    """The verdict of the whole campaign: a violation outweighs doubt, and doubt outweighs survival."""
+    if any(v.status is Status.VIOLATED for v in verdicts):
+        return Status.VIOLATED
+    if failed:
+        return Status.UNKNOWN
+    return Status.VACUOUS if missing else Status.SURVIVED
