@@ -152,7 +152,6 @@ def test_only_a_fenced_sink_turns_a_former_owner_away(play, fencing: str, effect
     assert effects == len(run.stores.slots[0].effects)
 
 
-@pytest.mark.xfail(reason="the sink learns of a newer token when it is used, the property asks when it is granted")
 def test_a_grant_alone_fences_the_sink(play) -> None:
     """A former owner's send does not land after a newer grant, even before the newer token has reached the sink."""
     run = play()
