@@ -1,0 +1,1 @@
+"""The lesson: a booking that survives a crash, told by real interpreters that really die."""
