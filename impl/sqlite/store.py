@@ -1,0 +1,190 @@
+"""One SQLite file: how it is opened, how durable it is, and the one way to run a transaction on it.
+
+Every statement goes through ``connection.execute``, so that an injected connection sees each place where the process
+can die.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar, Concatenate, ParamSpec, TypeVar
+
+from impl.protocol import Clock
+from impl.sqlite.errors import BusyStoreError, DamagedStoreError, UnavailableStoreError
+from model.contracts import Durability
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+JOURNALS: dict[Durability, tuple[str, str]] = {
+    Durability.DELETE_EXTRA: ("DELETE", "EXTRA"),
+    Durability.WAL_FULL: ("WAL", "FULL"),
+    Durability.WAL_NORMAL: ("WAL", "NORMAL"),
+    Durability.OFF: ("DELETE", "OFF"),
+}
+"""Journal mode and ``synchronous`` of each durability contract. https://www.sqlite.org/pragma.html#pragma_synchronous"""
+
+_PROBE = "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
+
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_DAMAGED = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT})
+_UNAVAILABLE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM})
+
+
+def _primary_code(error: sqlite3.Error) -> int:
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether SQLite refused because another connection holds a lock."""
+    return _primary_code(error) in _BUSY or str(error).startswith("database is locked")
+
+
+class Store:
+    """A SQLite file with a schema of its own, opened once an incarnation."""
+
+    BEGIN: ClassVar[str] = "BEGIN IMMEDIATE"
+    """The write lock is taken before anything is read: a guard that holds when read still holds when written."""
+    BUSY_TIMEOUT_MS: ClassVar[int] = 0
+    """How long a transaction waits for the lock. Opening waits as long as the connection's own timeout says."""
+    SCHEMA: ClassVar[tuple[str, ...]] = ()
+    VERSION: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        path: Path,
+        connect: Callable[[Path], sqlite3.Connection],
+        clock: Clock,
+        durability: Durability,
+    ) -> None:
+        self.path = path
+        self.clock = clock
+        self._connection = self._opened(connect, durability)
+        self._execute = self._connection.execute
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    # -- opening ----------------------------------------------------------------------------------------------
+
+    def _opened(self, connect: Callable[[Path], sqlite3.Connection], durability: Durability) -> sqlite3.Connection:
+        """Raises a StoreError that names the file where it cannot be used."""
+        connection: sqlite3.Connection | None = None
+        try:
+            connection = connect(self.path)
+            connection.isolation_level = None  # transactions are explicit, see _transact
+            self._prepare(connection, *JOURNALS[durability])
+        except sqlite3.Error as error:
+            self._give_up(connection)
+            raise self._explained(error) from error
+        except DamagedStoreError:
+            self._give_up(connection)
+            raise
+        return connection
+
+    @staticmethod
+    def _give_up(connection: sqlite3.Connection | None) -> None:
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+
+    def _explained(self, error: sqlite3.Error) -> Exception:
+        if is_busy(error):
+            return BusyStoreError(self.path, "another connection holds the lock", "try again")
+        if _primary_code(error) in _DAMAGED:
+            return DamagedStoreError(
+                self.path, f"not a database ({error})", "move it away or restore it from a backup"
+            )
+        if _primary_code(error) in _UNAVAILABLE:
+            reason = f"cannot be opened for writing ({error})"
+            return UnavailableStoreError(self.path, reason, "check that its folder exists and may be written to")
+        return error
+
+    def _prepare(self, connection: sqlite3.Connection, journal: str, synchronous: str) -> None:
+        # An existing store must open fast: it happens once an incarnation, and incarnations are short.
+        if not self._has_schema(connection):
+            # The journal mode stays with the file, and cannot change inside a transaction.
+            connection.execute(f"PRAGMA journal_mode = {journal}")
+            connection.execute(f"PRAGMA synchronous = {synchronous}")
+            self._create(connection)
+        else:
+            connection.execute(f"PRAGMA synchronous = {synchronous}")
+        connection.execute(f"PRAGMA busy_timeout = {self.BUSY_TIMEOUT_MS}")
+
+    def _has_schema(self, connection: sqlite3.Connection) -> bool:
+        # One statement, so that the two numbers belong together whoever else is opening the file.
+        version, tables = connection.execute(_PROBE).fetchone()
+        if version == self.VERSION:
+            return True
+        if version:
+            reason = f"has schema version {version}, and this program knows {self.VERSION}"
+            raise DamagedStoreError(self.path, reason, "use the program that wrote it, or a newer one")
+        if tables:
+            raise DamagedStoreError(self.path, "is a database of another program", "choose another folder")
+        return False
+
+    def _create(self, connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # Asked again under the lock: somebody else may have been faster.
+            if not self._has_schema(connection):
+                for statement in self.SCHEMA:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {self.VERSION}")
+            connection.execute("COMMIT")
+        except BaseException:
+            _roll_back(connection)
+            raise
+
+    # -- transactions -----------------------------------------------------------------------------------------
+
+    def _now_ms(self) -> int:
+        return self.clock.now_ms()
+
+    def _transact(self, work: Callable[Concatenate[int, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What ``work(now_ms, ...)`` returns, run in one transaction.
+
+        The time is read under the lock: whoever waits for the lock grows older. Raises BusyStoreError, nothing
+        changed, where another connection holds the lock, and the other StoreErrors where the file is the cause; any
+        other error passes as it is. All are rolled back.
+        """
+        execute = self._execute
+        try:
+            execute(self.BEGIN)
+            result = work(self._now_ms(), *args, **kwargs)
+            execute("COMMIT")
+        except sqlite3.DatabaseError as error:
+            _roll_back(self._connection)
+            explained = self._explained(error)
+            if explained is error:
+                raise
+            raise explained from error
+        except BaseException:
+            _roll_back(self._connection)
+            raise
+        return result
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    # What failed first is what counts, so nothing that goes wrong here may hide it.
+    with suppress(BaseException):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def make_folder(folder: Path) -> bool:
+    """Whether the folder was not there and had to be made. Raises UnavailableStoreError."""
+    if folder.is_dir():
+        return False
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnavailableStoreError(
+            folder, f"cannot be made ({error})", "choose a folder that may be written"
+        ) from error
+    return True
