@@ -64,6 +64,9 @@ TICKS = tuple(f"{what}{tick}" for what in ("lease", "approval", "deadline") for 
 WALL_OFFSETS_MS = {"back": -3_600_000, "ahead": 3_600_000, "true": 0}
 """How far a worker's wall clock may be off; leases and deadlines must not notice."""
 
+AGAIN = "again"
+"""Not a payload: the very grant that the approver gave last."""
+
 ALPHABET: dict[Verb, Form] = {
     Verb.SUBMIT: Form("a client submits a payload under a key", key=True, choice="payload", choices=PAYLOADS),
     Verb.APPROVE: Form(
@@ -212,6 +215,9 @@ def is_enabled(action: Action, world: World, contracts: Contracts) -> bool:
             return True
         at_ms = instant(world.stores.slots[action.key], action.choice)
         return at_ms is not None and at_ms > world.now_ms
+    if verb is Verb.APPROVE and action.choice == AGAIN:
+        last = world.stores.slots[action.key].approval
+        return last is not None and last.authentic and last.status is not Grant.DENIED
     if verb is Verb.SUBMIT or verb is Verb.APPROVE:
         return True
     if verb is Verb.BUMP_POLICY:

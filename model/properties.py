@@ -283,7 +283,10 @@ def _cancel_honoured(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     LEDGER,
 )
 def _refusal_changes_nothing(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
-    return m.outcome.kind is not Kind.REFUSED or was == now
+    if m.outcome.kind is not Kind.REFUSED:
+        return True
+    kept = (was.intent, was.approval, was.lease, was.token_high, was.effects, was.progress)
+    return kept == (now.intent, now.approval, now.lease, now.token_high, now.effects, now.progress)
 
 
 @_property(

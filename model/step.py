@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from attrs import evolve, field, frozen
 
-from model.actions import WALL_OFFSETS_MS, Action, Alphabet, Verb, instant, is_enabled
+from model.actions import AGAIN, WALL_OFFSETS_MS, Action, Alphabet, Verb, instant, is_enabled
 from model.contracts import (
     ApprovalGate,
     Cancellation,
@@ -129,6 +129,11 @@ class Model:
         return Taken((with_slot(world, action.key, evolve(slot, intent=intent)),), OK)
 
     def _approve(self, world: World, action: Action) -> Taken:
+        if action.choice == AGAIN:
+            intent = world.stores.slots[action.key].intent
+            if intent is None or intent.state in TERMINAL:
+                return Taken((), refused("already ended"))
+            return Taken((), Outcome(Kind.REPLAYED))
         return self._grant(world, action.key, action.choice, self.limits.approvers[0], authentic=True)
 
     def _forge(self, world: World, action: Action) -> Taken:
@@ -156,6 +161,8 @@ class Model:
             status=Grant.GRANTED,
             authentic=authentic,
         )
+        if slot.approval is not None and evolve(slot.approval, status=Grant.GRANTED) == approval:
+            return Taken((), Outcome(Kind.REPLAYED))  # the same word again opens nothing that was spent or revoked
         return Taken((with_slot(world, key, evolve(slot, approval=approval)),), OK)
 
     def _deny(self, world: World, action: Action) -> Taken:
@@ -277,7 +284,8 @@ class Model:
         if answer is not None:
             return self._turned_away(world, action, answer)
         sent = self._authorised(world, action.key)
-        landed, result = self._apply(sent, action.key, token, Reply(action.choice))
+        digest = _digest(world, action.key)
+        landed, result = self._apply(sent, action.key, token, digest, Reply(action.choice))
         final = self._learn(landed, action.worker, action.key, result)
         return Taken((sent, final), Outcome(result.kind, result.reason, result.receipt))
 
@@ -287,13 +295,20 @@ class Model:
         if answer is not None:
             return self._turned_away(world, action, answer)
         world = self._authorised(world, action.key)
-        return Taken((with_worker(world, action.worker, evolve(worker, stalled=action.key)),), OK)
+        return Taken(
+            (
+                with_worker(
+                    world, action.worker, evolve(worker, stalled=action.key, sending=_digest(world, action.key))
+                ),
+            ),
+            OK,
+        )
 
     def _wake(self, world: World, action: Action) -> Taken:
         worker = world.workers[action.worker]
         key = worker.stalled
-        world = with_worker(world, action.worker, evolve(worker, stalled=-1))
-        landed, result = self._apply(world, key, worker.tokens[key], Reply(action.choice))
+        world = with_worker(world, action.worker, evolve(worker, stalled=-1, sending=""))
+        landed, result = self._apply(world, key, worker.tokens[key], worker.sending, Reply(action.choice))
         final = self._learn(landed, action.worker, key, result)
         return Taken((final,), Outcome(result.kind, result.reason, result.receipt))
 
@@ -358,7 +373,7 @@ class Model:
             approval = evolve(approval, status=Grant.SPENT)
         return with_slot(world, key, evolve(slot, intent=intent, approval=approval))
 
-    def _apply(self, world: World, key: int, token: int, reply: Reply) -> tuple[World, Result]:
+    def _apply(self, world: World, key: int, token: int, digest: str, reply: Reply) -> tuple[World, Result]:
         """The sink's side of a dispatch: what it does with the request, and what the worker gets to hear."""
         slot = world.stores.slots[key]
         intent = slot.intent
@@ -375,7 +390,7 @@ class Model:
         else:
             fence = slot.fence
         if self.contracts.idempotency is Idempotency.SINK and slot.effects:
-            if slot.effects[0].digest != intent.digest:
+            if slot.effects[0].digest != digest:
                 return with_slot(world, key, slot), Result(Kind.ERROR, "conflict")
             slot, result = evolve(slot, fence=fence), Result(Kind.REPLAYED, receipt=1)
         elif reply is Reply.PERMANENT:
@@ -384,7 +399,7 @@ class Model:
         elif self.contracts.deadline is Deadline.ABSOLUTE and world.now_ms >= intent.deadline_ms:
             return with_slot(world, key, slot), Result(Kind.ERROR, "late")
         else:
-            effect = Effect(intent.digest, token, world.now_ms)
+            effect = Effect(digest, token, world.now_ms)
             slot = evolve(slot, effects=(*slot.effects, effect), fence=fence)
             result = Result(Kind.OK, receipt=len(slot.effects))
         if reply is Reply.SILENT:
@@ -563,6 +578,11 @@ class Model:
             wall_offset_ms=old.wall_offset_ms,
         )
         return Taken((with_worker(world, action.worker, worker),), OK)
+
+
+def _digest(world: World, key: int) -> str:
+    intent = world.stores.slots[key].intent
+    return intent.digest if intent else ""
 
 
 def dead(world: World, index: int) -> World:

@@ -202,7 +202,8 @@ class Worker:
     """What a worker knows that no store does. All of it is gone when the worker is killed.
 
     ``tokens``, ``results`` and ``receipts`` have one entry a key; 0 and None mean nothing known. ``stalled`` is the
-    index of the key whose dispatch was authorised and then froze before the send, -1 if the worker is not stalled.
+    index of the key whose dispatch was authorised and then froze before the send, -1 if the worker is not stalled, and
+    ``sending`` is the payload that it was authorised to send.
     ``view`` is what the worker last read for reaping: a (token, expiry_ms) for each key that looked overdue.
     """
 
@@ -212,6 +213,7 @@ class Worker:
     receipts: tuple[int, ...]
     alive: bool = True
     stalled: int = -1
+    sending: str = ""
     view: tuple[tuple[int, int] | None, ...] | None = None
     other_settings: bool = False
     wall_offset_ms: int = 0

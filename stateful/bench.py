@@ -15,10 +15,10 @@ from attrs import define, field
 from impl.approvals import digest_of, signed
 from impl.protocol import Answer, Decision, Files, Json, Overdue, Permit, Site
 from impl.sqlite import RealFiles, SqliteSink
-from model.actions import WALL_OFFSETS_MS, Action, Step, Verb
+from model.actions import AGAIN, WALL_OFFSETS_MS, Action, Step, Verb
 from model.contracts import Contracts, Limits
 from model.step import Model
-from model.words import Kind, Outcome, Reply
+from model.words import Kind, Outcome, Reply, Stores
 from stateful.boundaries import Crash, Gate, GatedConnection, GatedFiles
 from stateful.clock import LogicalClock, SharedTime
 from stateful.faults import ScriptedSink
@@ -96,6 +96,7 @@ class Bench:
         self._files = files or RealFiles()
         self._template: dict[str, bytes] | None = None
         self.processes: list[Process] = []
+        self._grants: dict[int, Decision] = {}
 
     # -- lifecycle --------------------------------------------------------------------------------------------
 
@@ -161,6 +162,19 @@ class Bench:
         process.forget()
         process.gate.dead = True  # whatever still refers to the dead incarnation gets nowhere
         process.gate = self._new_gate()
+
+    def detach(self) -> None:
+        """Close every connection and keep every head: nothing may be open when this process forks."""
+        for process in self.processes:
+            for connection in process.connections:
+                connection.drop()
+            process.connections = []
+            process.dispatcher = process.sink = None
+
+    def attach(self, process: Process, gate: Gate | None = None) -> None:
+        """Open a detached process again, with the head that it has."""
+        process.gate = gate or self._new_gate()
+        self.open(process)
 
     # -- steps ------------------------------------------------------------------------------------------------
 
@@ -229,18 +243,20 @@ class Bench:
     revision = 1
     digests: tuple[str, ...] = ()
 
-    def know(self, revision: int, digests: tuple[str, ...]) -> None:
+    def know_stores(self, stores: Stores) -> None:
         """What the approver sees before it decides: the policy revision and the digest under each key."""
-        self.revision = revision
-        self.digests = digests
+        self.revision = stores.revision
+        self.digests = tuple(s.intent.digest if s.intent else "" for s in stores.slots)
 
     def _submit(self, process: Process, action: Action, key: int) -> Any:
         return self._call(process.dispatcher.submit, key_name(key), PAYLOADS[action.choice])
 
     def _approve(self, process: Process, action: Action, key: int) -> Any:
-        approver = self.limits.approvers[0]
-        decision = self._decision(key, "grant", DIGESTS[action.choice], approver, APPROVER_KEYS[approver])
-        return self._call(process.dispatcher.decide, decision)
+        if action.choice != AGAIN:
+            approver = self.limits.approvers[0]
+            digest = DIGESTS[action.choice]
+            self._grants[key] = self._decision(key, "grant", digest, approver, APPROVER_KEYS[approver])
+        return self._call(process.dispatcher.decide, self._grants[key])
 
     def _deny(self, process: Process, action: Action, key: int) -> Any:
         return self._verdict(process, key, "deny")
@@ -254,7 +270,7 @@ class Bench:
         return self._call(process.dispatcher.decide, decision)
 
     def _digest(self, key: int) -> str:
-        return DIGESTS[self.digests[key]] if self.digests and self.digests[key] else DIGESTS["p1"]
+        return DIGESTS.get(self.digests[key], DIGESTS["p1"]) if self.digests else DIGESTS["p1"]
 
     def _forge(self, process: Process, action: Action, key: int) -> Any:
         by_intruder = action.choice == "approver"

@@ -15,6 +15,7 @@ from model.properties import ANSWERS, CONFORMS
 from model.step import Model
 from model.words import Kind, Outcome
 from stateful.bench import Bench, SubjectFailedError
+from stateful.clock import SharedTime, SharedTimeAcrossProcesses
 from stateful.judge import Finding, Judge
 from stateful.medium import FolderMedium, MemoryMedium
 from stateful.oracle import DamagedError, Oracle
@@ -65,13 +66,15 @@ class Rig:
         limits: Limits | None = None,
         *,
         in_memory: bool = True,
+        across_processes: bool = False,
         workers: int = 2,
         keys: int = 2,
     ) -> None:
         self.subject = subject
         self.model = Model(subject.relaxed(contracts), limits or Limits(), workers, keys)
         self.medium = MemoryMedium() if in_memory else FolderMedium()
-        self.bench = Bench(subject, self.model, self.medium)
+        time = SharedTimeAcrossProcesses() if across_processes else SharedTime()
+        self.bench = Bench(subject, self.model, self.medium, time=time)
         self.judge = Judge(self.model, subject.capabilities)
         self.oracle: Oracle | None = None
         self.told: list[Told] = []
@@ -89,12 +92,13 @@ class Rig:
     def close(self) -> None:
         """Close every process and connection and remove the stores."""
         try:
-            self._look_away()
+            self.look_away()
             self.bench.end()
         finally:
             self.medium.close()
 
-    def _look_away(self) -> None:
+    def look_away(self) -> None:
+        """Close the oracle: nothing may be open when stores are put back or a process forks."""
         if self.oracle is not None:
             self.oracle.close()
             self.oracle = None
@@ -106,7 +110,7 @@ class Rig:
         self.judge.reset()
         self.orders_done += 1
         if not self.medium.in_memory:
-            self._look_away()
+            self.look_away()
         try:
             self.bench.reset()
         except SubjectFailedError as error:
@@ -129,7 +133,7 @@ class Rig:
         if action.verb is Verb.ADVANCE:
             due = at_ms + 1 if action.choice == "tick" else instant(judge.stores.slots[action.key], action.choice)
             at_ms = at_ms if due is None else max(at_ms, due)
-        self.bench.know(judge.stores.revision, tuple(s.intent.digest if s.intent else "" for s in judge.stores.slots))
+        self.bench.know_stores(judge.stores)
         self.steps_done += 1
         self.current = step
         try:
@@ -174,6 +178,10 @@ class Rig:
         except Hang:
             self.told.append(Told(self.current, Outcome(Kind.UNKNOWN, "no answer")))
             finding = Finding(ANSWERS.id, f"{self.current.label}: no answer within {ORDER_SECONDS} s")
+        return self.ran(finding)
+
+    def ran(self, finding: Finding | None) -> Ran:
+        """What became of the order that is under way."""
         return Ran(tuple(self.told), finding, min(self._own, len(self.told)))
 
     def _run(self, steps: Iterable[Step], until: str) -> Finding | None:

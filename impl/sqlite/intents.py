@@ -76,6 +76,10 @@ class Intents(Book):
             return ENDED
         if entry.approval_status == Grant.DENIED:
             return refused("denied before")
+        if self._is_same_decision(entry, decision):
+            return Answer(Kind.REPLAYED)
+        if self._is_older_decision(entry, decision):
+            return refused("a later decision is at hand")
         self._store(decision, Grant.GRANTED)
         return OK
 

@@ -175,6 +175,14 @@ class Rules:
             return "signature does not match"
         return ""
 
+    def _is_same_decision(self, entry: Entry, decision: Decision) -> bool:
+        """Whether the ledger has this very decision: handed in again, it opens nothing that was spent or revoked."""
+        return entry.approval_status != "" and entry.signature == decision.signature
+
+    def _is_older_decision(self, entry: Entry, decision: Decision) -> bool:
+        """Whether the ledger has a later one, so that this may be one that was spent before it."""
+        return entry.approval_status != "" and decision.expiry_ms < entry.approval_expiry_ms
+
     # -- approvals at the gate --------------------------------------------------------------------------------
 
     def _approval_is_open(self, entry: Entry) -> bool:

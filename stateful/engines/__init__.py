@@ -1,0 +1,1 @@
+"""The engines, one file each: each drives a subject in its own way and fills a tally."""
