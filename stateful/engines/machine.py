@@ -1,32 +1,46 @@
 """The machine engine: a Hypothesis ``RuleBasedStateMachine`` that drives model and subject in lockstep.
 
-One rule a verb, each with a real precondition: the verb has an action that makes sense now. Time's tick is always
-enabled, so that no order ends for want of a step. The stores are real SQLite files, and a process can die at any
+A rule for each verb, or for a few that share one, each with a real precondition: there is an action that makes sense
+now. Time's tick is always enabled, so that no order ends for want of a step. The stores are real SQLite files, and a process can die at any
 boundary of any operation.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis import strategies as st
-from hypothesis.errors import HypothesisException
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from model.actions import ALPHABET, Action, Step, Verb
-from stateful.engines.walk import BOUNDARY_MAX, verbs_of
-from stateful.order import Rig, watched, Hang
+from stateful.engines.walk import BOUNDARY_MAX, Chooser, verbs_of
+from stateful.order import Rig
 from stateful.verdict import Tally
 
 NAME = "machine"
 STEPS = 40
 ORDERS_AT_ONCE = 100
 """Hypothesis runs this many orders under one seed; the next hundred get the next seed."""
+GUIDES = 8
+"""So many rules follow the guide: Hypothesis chooses evenly among rules, and a quarter of the steps should."""
+_GROUPED = {
+    "disturb": (Verb.FORGE, Verb.REVOKE, Verb.BUMP_POLICY, Verb.JUMP_WALL),
+    "call_off": (Verb.DENY, Verb.CANCEL),
+    "reap": (Verb.REAP_APPLY, Verb.REAP_READ),
+    "dispatch_too": (Verb.DISPATCH,),
+    "wake_too": (Verb.WAKE,),
+    "restart_too": (Verb.RESTART,),
+}
+RULES: dict[str, tuple[Verb, ...]] = _GROUPED | {
+    str(verb): (verb,)
+    for verb in Verb
+    if verb not in {*_GROUPED["disturb"], *_GROUPED["call_off"], *_GROUPED["reap"]}
+}
+"""The rules and their verbs. Hypothesis chooses evenly among rules: what matters has two, what disturbs shares one."""
 _DRAW_MAX = (1 << 16) - 1
-_KILLS = 64 - BOUNDARY_MAX
-"""Of 64 values of a draw's high bits, those from here on are boundaries at which the process dies."""
 
 
 class Found(Exception):
@@ -34,31 +48,51 @@ class Found(Exception):
 
 
 class OrderMachine(RuleBasedStateMachine):
-    """Failure orders for one rig. ``with_rules`` makes the subclass that has the rules."""
+    """Failure orders for one rig. ``machine_for`` makes the subclass that has the rules."""
 
     rig: Rig
     tally: Tally
+    guide: Chooser
 
     def __init__(self) -> None:
         super().__init__()
         self._finding = self.rig.start()
         self._enabled: dict[Verb, list[Action]] = {}
 
-    def can(self, verb: Verb) -> bool:
-        """Whether some action of the verb makes sense now; worked out once a step."""
+    def can(self, verbs: tuple[Verb, ...]) -> bool:
+        """Whether some action of the verbs makes sense now."""
+        return any(self.actions(verb) for verb in verbs)
+
+    def actions(self, verb: Verb) -> list[Action]:
+        """The verb's actions that make sense now, time's tick apart; worked out once a step."""
         actions = self._enabled.get(verb)
         if actions is None:
-            actions = self._enabled[verb] = self.rig.model.enabled(self.rig.judge.world, verb)
-        return bool(actions)
+            actions = self.rig.model.enabled(self.rig.judge.world, verb)
+            if verb is Verb.ADVANCE:
+                actions = [a for a in actions if a.key >= 0]
+            self._enabled[verb] = actions
+        return actions
 
-    def act(self, verb: Verb, draw: int) -> None:
-        """Take the action of ``verb`` that ``draw`` chooses; its high bits say whether the process dies in it."""
-        if not self.can(verb):
-            return
-        actions = self._enabled[verb]
-        action = actions[(draw & 0x3FF) % len(actions)]
-        boundary = (draw >> 10) - _KILLS + 1
-        step = Step(action, boundary if boundary > 0 and ALPHABET[verb].stores else 0)
+    def act(self, verbs: tuple[Verb, ...], draw: int) -> None:
+        """Take the action of ``verbs`` that ``draw`` chooses; its high bits say whether the process dies in it."""
+        groups = [actions for verb in verbs if (actions := self.actions(verb))]
+        if groups:
+            actions = groups[draw % len(groups)]
+            self._do(actions[(draw >> 2 & 0xFF) % len(actions)], draw)
+
+    def follow(self, draw: int) -> None:
+        """Take the guide's next step."""
+        action = self.guide.follow(self.rig.judge.world, draw)
+        if action is not None:
+            self._do(action, draw)
+
+    def tick(self) -> None:
+        """Let a millisecond pass: always enabled, so that no order ends for want of a step."""
+        self._do(self.rig.model.alphabet.by_label["advance tick"], 0)
+
+    def _do(self, action: Action, draw: int) -> None:
+        boundary = draw >> 10
+        step = Step(action, boundary if boundary <= BOUNDARY_MAX and ALPHABET[action.verb].stores else 0)
         self._enabled = {}
         self._finding = self._finding or self.rig.do(step)
         if self._finding is not None:
@@ -70,21 +104,34 @@ class OrderMachine(RuleBasedStateMachine):
         self.tally.take(self.rig, self.rig.ran(finding))
 
 
-def _rule(verb: Verb) -> Callable[..., None]:
+def _rule(verbs: tuple[Verb, ...]) -> Callable[..., None]:
     def act(self: OrderMachine, draw: int) -> None:
-        self.act(verb, draw)
+        self.act(verbs, draw)
 
-    act.__name__ = str(verb)
     decorated: Callable[..., None] = rule(draw=st.integers(0, _DRAW_MAX))(act)
-    if verb is not Verb.ADVANCE:
-        decorated = precondition(lambda self: self.can(verb))(decorated)
+    return precondition(lambda self: self.can(verbs))(decorated)
+
+
+def _follow() -> Callable[..., None]:
+    def follow(self: OrderMachine, draw: int) -> None:
+        self.follow(draw)
+
+    decorated: Callable[..., None] = rule(draw=st.integers(0, _DRAW_MAX))(follow)
     return decorated
 
 
 def machine_for(rig: Rig, tally: Tally) -> type[OrderMachine]:
-    """A state machine class for one rig, with a rule for each verb that its subject has a part for."""
-    rules: dict[str, Any] = {str(v): _rule(v) for v in Verb if v in verbs_of(rig)}
-    return type("FailureOrders", (OrderMachine,), {**rules, "rig": rig, "tally": tally})
+    """A state machine class for one rig, with the rules that its subject has a part for."""
+    verbs = verbs_of(rig)
+    rules: dict[str, Any] = {"always": rule()(OrderMachine.tick)}
+    for name, group in RULES.items():
+        have = tuple(v for v in group if v in verbs)
+        if have:
+            rules[name] = _rule(have)
+    for number in range(GUIDES):
+        rules[f"follow_{number}"] = _follow()
+    guide = Chooser(rig.model, verbs, random.Random(0))  # noqa: S311 - it only follows
+    return type("FailureOrders", (OrderMachine,), {**rules, "rig": rig, "tally": tally, "guide": guide})
 
 
 def run(rig: Rig, first_seed: int, orders: int, tally: Tally) -> None:

@@ -1,7 +1,7 @@
 """The walk engine: long random orders over the enabled actions, outside Hypothesis, for volume.
 
 Each order draws its own weights (swarm testing), so that some orders do nothing but retry and others never cancel.
-A worker's process dies inside one operation in twelve, at a boundary drawn at random.
+A process dies inside one operation in twelve, and inside one send in five, at a boundary drawn at random.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from itertools import accumulate
 
 from model.actions import ALPHABET, Action, Step, Verb
 from model.step import Model
-from model.words import World
+from model.words import Reply, World
 from stateful.order import Rig
+from stateful.engines.guide import next_label
 from stateful.judge import Finding
 from stateful.verdict import Tally
 
 NAME = "walk"
 STEPS = 40
 KILL_ONE_IN = 12
+KILL_SEND_ONE_IN = 5
+"""A death inside a send is where most is lost."""
+_SENDS = frozenset({Verb.DISPATCH, Verb.WAKE, Verb.RECONCILE})
 BOUNDARY_MAX = 14
 """No operation of the SQLite dispatcher has more boundaries; a later one means a death right after the operation."""
 
@@ -47,6 +51,18 @@ WEIGHTS = {
     Verb.KILL: 1,
     Verb.RESTART: 6,
 }
+GUIDED = 0.35
+"""How many steps follow the guide instead of the weights."""
+_REPLIES = (
+    Reply.DONE,
+    Reply.DONE,
+    Reply.DONE,
+    Reply.SILENT,
+    Reply.SILENT,
+    Reply.LOST,
+    Reply.TRANSIENT,
+    Reply.PERMANENT,
+)
 _VERBS = tuple(Verb)
 _FACTORS = (0.2, 1, 1, 3)
 
@@ -72,6 +88,10 @@ class Chooser:
     def choose(self, world: World) -> Step:
         """A step that makes sense in ``world``."""
         rng, total = self._rng, self._bounds[-1]
+        if rng.random() < GUIDED:
+            followed = self.follow(world, int(rng.random() * (1 << 16)))
+            if followed is not None:
+                return self._maybe_killed(followed)
         for _ in range(40):
             verb = _VERBS[bisect(self._bounds, rng.random() * total)]
             actions = self._by_verb[verb]
@@ -80,9 +100,23 @@ class Chooser:
                 return self._maybe_killed(action)
         return Step(self._tick)
 
+    def follow(self, world: World, draw: int) -> Action | None:
+        """The guide's next action for a worker and key that ``draw`` chooses, if there is one for this subject."""
+        model = self._model
+        worker, key = draw % model.workers, (draw >> 3) % model.keys
+        reply = _REPLIES[(draw >> 6) % len(_REPLIES)]
+        label = next_label(world, worker, key, reply, takes_over=(draw >> 9) % 4 == 0)
+        action = model.alphabet.by_label.get(label or "")
+        return (
+            action
+            if action is not None and action.verb in self._verbs and self._model.is_enabled(action, world)
+            else None
+        )
+
     def _maybe_killed(self, action: Action) -> Step:
         rng = self._rng
-        if ALPHABET[action.verb].stores and rng.random() * KILL_ONE_IN < 1:
+        one_in = KILL_SEND_ONE_IN if action.verb in _SENDS else KILL_ONE_IN
+        if ALPHABET[action.verb].stores and rng.random() * one_in < 1:
             return Step(action, 1 + int(rng.random() * BOUNDARY_MAX))
         return Step(action)
 
