@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from attrs import frozen
@@ -79,6 +80,8 @@ class Rig:
         self.oracle: Oracle | None = None
         self.told: list[Told] = []
         self.current = Step(self.model.alphabet.by_label["advance tick"])
+        self.on_step: Callable[[], None] | None = None
+        self.recorder: Path | None = None
         self._own = 0
         self.steps_done = 0
         self.orders_done = 0
@@ -105,6 +108,8 @@ class Rig:
 
     def start(self) -> Finding | None:
         """Begin a new order on empty stores. A finding only if the subject cannot even be opened."""
+        if self.recorder is not None:
+            self.recorder.write_text("", "utf-8")
         self.told = []
         self._own = 1_000_000
         self.judge.reset()
@@ -126,6 +131,15 @@ class Rig:
 
     def do(self, step: Step) -> Finding | None:
         """Do one step and judge it."""
+        if self.recorder is not None:
+            with self.recorder.open("a", encoding="utf-8") as out:
+                out.write(f"{step.action.label}\t{step.kill_at}\n")
+        finding = self._do(step)
+        if self.on_step is not None:
+            self.on_step()
+        return finding
+
+    def _do(self, step: Step) -> Finding | None:
         oracle = self.oracle
         assert oracle is not None
         judge, action = self.judge, step.action

@@ -59,8 +59,12 @@ class Subject:
         return contracts
 
 
-def load_subject(name: str = DEFAULT_SUBJECT, mistake: str = "", *, folder: Path | None = None) -> Subject:
+def load_subject(
+    name: str = DEFAULT_SUBJECT, mistake: str = "", *, folder: Path | None = None, probe: bool = True
+) -> Subject:
     """The subject called ``module:Class``, looked for in ``folder`` (default: the current one) and on the path.
+
+    With ``probe`` its module is first imported in a process of its own: it may end its process or never return.
 
     Raises SubjectError if there is no such class, if it lacks what a dispatcher needs, or if its folder holds a
     module with the name of one of our packages.
@@ -70,7 +74,8 @@ def load_subject(name: str = DEFAULT_SUBJECT, mistake: str = "", *, folder: Path
         raise SubjectError(f"subject {name!r} is not of the form module:Class, such as {DEFAULT_SUBJECT}")
     if module_name.partition(".")[0] not in OUR_PACKAGES:
         _look_in((folder or Path.cwd()).resolve(), name)
-        _import_elsewhere(module_name, name)
+        if probe:
+            _import_elsewhere(module_name, name)
     try:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:

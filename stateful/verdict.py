@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
@@ -42,6 +43,10 @@ class Broken:
     engine: str
     shard: int
     found_after: int
+    minimal: bool = False
+    """Whether no single step can be taken out or made simpler."""
+    runs: int = 0
+    """How many runs the reduction took."""
 
     @property
     def rank(self) -> tuple[int, tuple[str, ...], int]:
@@ -68,6 +73,7 @@ class Tally:
     left_over: list[str] = field(factory=list)
     failed: str = ""
     stop_at_first: bool = False
+    on_order: Callable[[Tally], None] | None = None
 
     def take(self, rig: Rig, ran: Ran) -> bool:
         """Count one order. True if the shard should stop."""
@@ -79,6 +85,8 @@ class Tally:
             self.broken[ran.finding.property_id] = Broken(
                 ran.finding.property_id, ran.finding.detail, steps, self.engine, self.shard, self.orders
             )
+        if self.on_order is not None:
+            self.on_order(self)
         return self.stop_at_first and bool(self.broken)
 
 

@@ -40,7 +40,7 @@ RULES: dict[str, tuple[Verb, ...]] = _GROUPED | {
     if verb not in {*_GROUPED["disturb"], *_GROUPED["call_off"], *_GROUPED["reap"]}
 }
 """The rules and their verbs. Hypothesis chooses evenly among rules: what matters has two, what disturbs shares one."""
-_DRAW_MAX = (1 << 16) - 1
+_DRAW_MAX = (1 << 17) - 1
 
 
 class Found(Exception):

@@ -1,0 +1,138 @@
+"""Shards: the pieces of a campaign, each with a seed of its own, each the same wherever and beside whatever it runs."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from model.contracts import Contracts
+from model.properties import ANSWERS
+from stateful import medium
+from stateful.order import Rig
+from stateful.reduce import Reducer
+from stateful.subject import load_subject
+from stateful.verdict import Broken, Tally
+
+ENGINES = ("machine", "walk", "kills")
+HANG_RUNS_MAX = 3
+"""A subject that hangs costs seconds a run: its order is hardly reduced."""
+PROGRESS_SECONDS = 0.25
+
+
+@frozen
+class Shard:
+    """One piece of a campaign. ``size`` is the number of orders, for kills the number of parts that share a catalogue.
+
+    ``folder`` is where the subject's module is looked for, ``scratch`` where temporary folders go, ``record`` a file
+    that gets each step before it is done, so that a subject which ends this process can be found out.
+    """
+
+    engine: str
+    index: int
+    seed: int
+    size: int
+    part: int
+    subject: str
+    mistake: str
+    contracts: Contracts
+    folder: Path
+    scratch: Path | None = field(default=None, eq=False)
+    record: Path | None = field(default=None, eq=False)
+
+    @property
+    def name(self) -> str:
+        """``walk[3]``."""
+        return f"{self.engine}[{self.index}]"
+
+
+def shard_seed(seed: int, engine: str, wave: int) -> int:
+    """A seed that no other shard of the campaign has, and that depends on nothing else."""
+    return random.Random(f"{seed}/{engine}/{wave}").getrandbits(32)  # noqa: S311 - the same everywhere
+
+
+def run_shard(shard: Shard, report: Callable[[Tally], None] | None = None) -> Tally:
+    """Run one shard in this process: its engine, then the reduction of what it found.
+
+    Kills need a single-threaded process that has loaded little; see ``stateful.workers`` for one.
+    """
+    medium.scratch = shard.scratch
+    tally = Tally(shard.engine, shard.index)
+    subject = load_subject(shard.subject, shard.mistake, folder=shard.folder, probe=False)
+    forks = shard.engine == "kills"
+    with Rig(subject, shard.contracts, in_memory=shard.engine == "walk", across_processes=forks) as rig:
+        rig.recorder = shard.record
+        if report is not None:
+            tally.on_order = _paced(report)
+        _run_engine(shard, rig, tally)
+        tally.on_order = None
+        tally.witnesses = rig.judge.witnesses
+        for property_id, broken in list(tally.broken.items()):
+            tally.broken[property_id] = reduced(rig, broken)
+    return tally
+
+
+def _run_engine(shard: Shard, rig: Rig, tally: Tally) -> None:
+    if shard.engine == "machine":
+        from stateful.engines import machine
+
+        machine.run(rig, shard.seed, shard.size, tally)
+    elif shard.engine == "walk":
+        from stateful.engines import walk
+
+        walk.walk(rig, shard.seed, shard.size, tally)
+    else:
+        from stateful.engines import kills
+
+        gc.collect()
+        gc.freeze()  # a fork copies the pages that the collector writes to
+        kills.run(rig, shard.seed, shard.part, shard.size, tally)
+        gc.unfreeze()
+
+
+def reduced(rig: Rig, broken: Broken) -> Broken:
+    """A broken promise with its order made one-minimal."""
+    hangs = broken.property_id == ANSWERS.id and "no answer" in broken.detail
+    done = Reducer(rig, broken.property_id, HANG_RUNS_MAX).reduce(broken.steps) if hangs else None
+    done = done or Reducer(rig, broken.property_id).reduce(broken.steps)
+    if not done.minimal and done.steps == broken.steps:
+        return evolve(broken, minimal=False, runs=done.runs)
+    return evolve(broken, steps=done.steps, detail=done.detail, minimal=done.minimal, runs=done.runs)
+
+
+def _paced(report: Callable[[Tally], None]) -> Callable[[Tally], None]:
+    """Report at most a few times a second, and at once when something new was found."""
+    last = [0.0, 0.0]
+
+    def on_order(tally: Tally) -> None:
+        now = time.monotonic()
+        if now - last[0] >= PROGRESS_SECONDS or len(tally.broken) > last[1]:
+            last[:] = [now, len(tally.broken)]
+            report(tally)
+
+    return on_order
+
+
+def serve(shard: Shard, connection: Any) -> None:
+    """In a worker process: run one shard and send ``("progress", tally)`` now and then, and ``("done", tally)``."""
+    from stateful.children import die_with_parent
+
+    os.setpgid(0, 0)  # so that this process and what it forks can be ended together
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the campaign decides when to stop
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - a subject may flood
+    try:
+        tally = run_shard(shard, lambda t: connection.send(("progress", evolve(t, on_order=None))))
+        connection.send(("done", tally))
+    except Exception as error:  # noqa: BLE001 - told to the campaign, which tells the user
+        connection.send(("failed", f"{type(error).__name__}: {error}"))
+    connection.close()
