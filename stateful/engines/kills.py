@@ -43,7 +43,7 @@ class Sweeper:
     def __init__(self, rig: Rig, tally: Tally) -> None:
         self._rig = rig
         self._tally = tally
-        self._recovered: dict[bytes, Ran] = {}
+        self._recovered: dict[object, Ran] = {}
 
     def sweep(self, target: Target) -> None:
         """Kill the target at every boundary, and freeze it at every boundary if a worker acts."""
@@ -181,29 +181,29 @@ class Sweeper:
     def _recover(self, action: Action, told: tuple[Told, ...]) -> Ran:
         """A fresh process recovers and runs to rest. Equal stores recover equally, so that it is done once for each."""
         rig = self._rig
-        state = repr((sorted(rig.medium.snapshot().items()), rig.judge.worlds)).encode()
+        state = (tuple(rig.medium.snapshot().items()), rig.judge.worlds)
         known = self._recovered.get(state)
         if known is None:
-
-            def work() -> tuple[Finding | None, list[Told]]:
-                rig.told = []
-                dead = rig.bench.processes[action.worker]
-                rig.bench.end_process(dead)
-                try:
-                    for index, process in enumerate(rig.bench.processes):
-                        alive = index >= rig.model.workers or rig.judge.world.workers[index].alive
-                        if alive and (process is not dead or action.worker < 0):
-                            rig.bench.attach(process)
-                except SubjectFailedError as error:
-                    return Finding(ANSWERS.id, f"opening after the death: {error}"), []
-                rig.oracle = Oracle(rig.medium, rig.model, ledger=rig.subject.has_ledger)
-                return rig.finish(), rig.told
-
-            with Child(work) as child:
+            with Child(lambda: self._run_to_rest(action)) as child:
                 ended = child.wait()
             finding, more = ended.sent or (Finding(ANSWERS.id, "recovery did not end"), [])
             known = self._recovered[state] = Ran(tuple(more), finding)
         return Ran((*told, *known.told), known.finding, len(told))
+
+    def _run_to_rest(self, action: Action) -> tuple[Finding | None, list[Told]]:
+        rig = self._rig
+        rig.told = []
+        dead = rig.bench.processes[action.worker]
+        rig.bench.end_process(dead)
+        try:
+            for index, process in enumerate(rig.bench.processes):
+                alive = index >= rig.model.workers or rig.judge.world.workers[index].alive
+                if alive and (process is not dead or action.worker < 0):
+                    rig.bench.attach(process)
+        except SubjectFailedError as error:
+            return Finding(ANSWERS.id, f"opening after the death: {error}"), []
+        rig.oracle = Oracle(rig.medium, rig.model, ledger=rig.subject.has_ledger)
+        return rig.finish(), rig.told
 
     # -- frozen -----------------------------------------------------------------------------------------------
 
@@ -234,7 +234,8 @@ class Sweeper:
             elif action.verb is Verb.DISPATCH and at_freeze != world.stores:
                 action = rig.model.alphabet.by_label[f"wake w{action.worker + 1} {action.choice}"]
             moment = Moment(before, after, now_ms, action, outcome, key, token, rig.model.limits)
-            prop = broken(moment, rig.subject.capabilities)
+            # What was written before the freeze was written in time; only what came after the takeover is in question.
+            prop = broken(moment, rig.subject.capabilities) if after != before else None
             if prop is not None:
                 detail = f"{action.label}, frozen at boundary {boundary} during a takeover, answered {outcome.kind}"
                 finding = Finding(prop.id, detail)

@@ -1,0 +1,245 @@
+"""Campaigns: a budget is planned into waves of shards, the shards run in worker processes, the tallies add up.
+
+The plan depends on the budget and the seed alone, never on the clock or on the number of workers, so that a seed gives
+the same verdict everywhere. A budget in seconds is therefore nominal: it is turned into work at the rates below, which
+are those of two slow cores. A wave in which a promise broke is the last.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from model.actions import Alphabet, Step
+from model.contracts import Contracts
+from model.properties import ANSWERS
+from stateful.medium import fast_folder
+from stateful.shard import Shard, reduced, run_shard, shard_seed
+from stateful.subject import Subject
+from stateful.trace import Trace
+from stateful.verdict import Broken, PropertyVerdict, Status, Tally, merged, overall, unseen
+from stateful.workers import Interrupted, Report, run_shards
+
+WAVE_SECONDS = 6
+"""A wave takes two slow cores about this long."""
+MACHINE_ORDERS = 120
+WALK_ORDERS = 500
+KILL_PARTS = 2
+SECONDS_MIN, SECONDS_MAX = 1, 86_400
+HARD_STOP = 4
+"""A campaign that takes this many times its budget is stopped, and says so."""
+
+
+@frozen
+class Budget:
+    """How much work: nominal seconds on two slow cores, the seed, how many processes at a time."""
+
+    seconds: int = 60
+    seed: int = 0
+    workers: int = 2
+
+
+@frozen
+class Verdict:
+    """What a campaign found, and within which bound. ``to_json`` is the same for the same seed but for ``timing``."""
+
+    subject: str
+    mistake: str
+    contracts: Contracts
+    budget: Budget
+    status: Status
+    properties: tuple[PropertyVerdict, ...]
+    tallies: tuple[Tally, ...] = field(repr=False)
+    missing: tuple[str, ...] = ()
+    planned: int = 0
+    cut_short: str = ""
+    seconds_taken: float = 0.0
+
+    def totals(self) -> dict[str, int]:
+        """Orders, steps and kills of all shards."""
+        return {
+            "orders": sum(t.orders for t in self.tallies),
+            "steps": sum(t.steps for t in self.tallies),
+            "kills": sum(t.kills for t in self.tallies),
+            "boundaries_killed": sum(sum(t.boundaries.values()) for t in self.tallies),
+        }
+
+    def engines(self) -> dict[str, dict[str, int]]:
+        """The same by engine."""
+        out: dict[str, Counter[str]] = {}
+        for t in self.tallies:
+            one = Counter(shards=1, orders=t.orders, steps=t.steps, kills=t.kills)
+            out.setdefault(t.engine, Counter()).update(one)
+        return {engine: dict(out[engine]) for engine in sorted(out)}
+
+    def boundaries(self) -> dict[str, int]:
+        """How often a boundary of each operation was killed or frozen, by operation and ending."""
+        total: Counter[str] = Counter()
+        for t in self.tallies:
+            total.update(t.boundaries)
+        return dict(sorted(total.items()))
+
+    def witnesses(self) -> dict[str, int]:
+        """How often each witness was seen."""
+        total: Counter[str] = Counter()
+        for t in self.tallies:
+            total.update(t.witnesses)
+        return dict(sorted(total.items()))
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines. All that depends on the clock or the machine is under ``timing``."""
+        return {
+            "format": "survives-verdict",
+            "version": 1,
+            "subject": self.subject,
+            "mistake": self.mistake,
+            "contracts": self.contracts.to_json(),
+            "seed": self.budget.seed,
+            "budget_seconds": self.budget.seconds,
+            "status": str(self.status),
+            "properties": [p.to_json() for p in self.properties],
+            "bound": {
+                **self.totals(),
+                "exhausted": False,
+                "shards_run": len(self.tallies),
+                "shards_planned": self.planned,
+                "cut_short": self.cut_short,
+                "engines": self.engines(),
+                "boundaries": self.boundaries(),
+                "boundaries_left_over": sorted(x for t in self.tallies for x in t.left_over),
+                "failed_shards": sorted(f"{t.engine}[{t.shard}]: {t.failed}" for t in self.tallies if t.failed),
+            },
+            "witnesses": self.witnesses(),
+            "missing_witnesses": list(self.missing),
+            "timing": {"seconds": round(self.seconds_taken, 3), "workers": self.budget.workers},
+        }
+
+
+def plan(
+    subject: Subject, contracts: Contracts, budget: Budget, *, folder: Path, scratch: Path | None = None
+) -> list[list[Shard]]:
+    """The waves of a campaign, each a list of shards. The same for the same subject, contracts, seconds and seed."""
+    waves = max(1, round(budget.seconds / WAVE_SECONDS))
+    share = min(1.0, budget.seconds / WAVE_SECONDS)
+    out = []
+    for wave in range(waves):
+        pieces = [
+            ("machine", max(5, round(MACHINE_ORDERS * share)), 0),
+            ("kills", KILL_PARTS, 0),
+            ("kills", KILL_PARTS, 1),
+            ("walk", max(20, round(WALK_ORDERS * share)), 0),
+        ]
+        out.append(
+            [
+                Shard(
+                    engine=engine,
+                    index=wave * KILL_PARTS + part if engine == "kills" else wave,
+                    seed=shard_seed(budget.seed, engine, wave),
+                    size=size,
+                    part=part,
+                    subject=subject.name,
+                    mistake=subject.mistake,
+                    contracts=contracts,
+                    folder=folder,
+                    scratch=scratch,
+                )
+                for engine, size, part in pieces
+            ]
+        )
+    return out
+
+
+@frozen
+class Campaign:
+    """A subject, its contracts and a budget; ``run`` gives the verdict."""
+
+    subject: Subject
+    contracts: Contracts
+    budget: Budget
+    folder: Path = field(factory=Path.cwd)
+
+    def run(self, report: Callable[[Report], None] | None = None) -> Verdict:
+        """Run the campaign. Ctrl-C ends it with what was found so far: ``cut_short`` says so."""
+        started = time.monotonic()
+        scratch = fast_folder("survives-run-")
+        tallies: list[Tally] = []
+        cut_short = ""
+        try:
+            waves = plan(self.subject, self.contracts, self.budget, folder=self.folder, scratch=scratch)
+            try:
+                for wave in waves:
+                    limit = started + HARD_STOP * max(self.budget.seconds, WAVE_SECONDS) + WAVE_SECONDS
+                    done = run_shards(wave, self.budget.workers, limit, report, tallies)
+                    tallies += [self._explained(s, t, scratch) for s, t in zip(wave, done, strict=True)]
+                    if any(t.broken or t.failed for t in tallies):
+                        break
+            except Interrupted as stop:
+                tallies += stop.tallies
+                cut_short = stop.why
+            planned = sum(map(len, waves))
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        return self._verdict(tallies, planned, cut_short, time.monotonic() - started)
+
+    def _verdict(self, tallies: list[Tally], planned: int, cut_short: str, seconds: float) -> Verdict:
+        capabilities = self.subject.capabilities
+        properties = tuple(self._traced(p) for p in merged(tallies, capabilities))
+        missing = () if any(t.broken for t in tallies) else unseen(tallies, capabilities)
+        failed = bool(cut_short) or any(t.failed or t.left_over for t in tallies)
+        return Verdict(
+            subject=self.subject.name,
+            mistake=self.subject.mistake,
+            contracts=self.contracts,
+            budget=self.budget,
+            status=overall(properties, missing, failed=failed),
+            properties=properties,
+            tallies=tuple(tallies),
+            missing=missing,
+            planned=planned,
+            cut_short=cut_short,
+            seconds_taken=seconds,
+        )
+
+    def _traced(self, verdict: PropertyVerdict) -> PropertyVerdict:
+        if verdict.broken is None:
+            return verdict
+        trace = trace_of(self.subject, self.contracts, verdict.broken)
+        return PropertyVerdict(verdict.property_id, verdict.status, verdict.broken, trace)
+
+    def _explained(self, shard: Shard, tally: Tally, scratch: Path) -> Tally:
+        """If the subject ended the shard's process, run it again with a recorder and find out in which order."""
+        if not tally.failed.startswith("ended"):
+            return tally
+        record = scratch / f"{shard.engine}-{shard.index}.record"
+        from attrs import evolve
+
+        (again,) = run_shards([evolve(shard, record=record)], 1, time.monotonic() + 60, None, [])
+        steps = tuple(_recorded(record))
+        if steps and again.failed:
+            detail = f"{steps[-1].label}: the process ended ({tally.failed})"
+            tally.broken[ANSWERS.id] = Broken(ANSWERS.id, detail, steps, shard.engine, shard.index, tally.orders)
+            tally.failed = ""
+        return tally
+
+
+def _recorded(record: Path) -> Iterator[Step]:
+    if not record.exists():
+        return
+    by_label = Alphabet(2, 2).by_label
+    for line in record.read_text("utf-8").splitlines():
+        label, _, kill_at = line.partition("\t")
+        yield Step(by_label[label], int(kill_at))
+
+
+def trace_of(subject: Subject, contracts: Contracts, broken: Broken) -> Trace:
+    """The trace of a broken promise."""
+    return Trace(subject.name, contracts, broken.steps, broken.property_id, subject.mistake)
+
+
+__all__ = ["Budget", "Campaign", "Verdict", "plan", "reduced", "run_shard", "trace_of"]
