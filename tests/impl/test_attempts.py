@@ -61,6 +61,24 @@ class BrokenTimer:
         raise RuntimeError(f"no time for {timeout_ms} ms")
 
 
+LIMIT_S = 60
+"""After this long a test that waits for what never comes fails, and a process that should have been killed ends."""
+
+
+@pytest.fixture(autouse=True)
+def watchdog():
+    """A runner that leaves something running must give a red test, not one that never ends."""
+
+    def bark(_number, _frame):
+        raise AssertionError(f"still waiting after {LIMIT_S} s")
+
+    before = signal.signal(signal.SIGALRM, bark)
+    signal.alarm(LIMIT_S)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
 @pytest.fixture
 def pipe():
     """A pipe's two ends, closed afterwards where the test has not done so."""
@@ -505,7 +523,9 @@ def blocked_in_process(pipe, work):
 
 
 def block_for_ever() -> None:
-    """Block in a system call that nothing but a signal ends."""
+    """Block in a system call that nothing but a signal ends; should nobody send one, the alarm does."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(2 * LIMIT_S)
     os.read(os.pipe()[0], 1)
 
 
@@ -533,8 +553,7 @@ def test_a_process_that_ignores_signals_is_killed(pipe) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         os.write(write_fd, b"s")
-        while True:
-            pass
+        block_for_ever()
 
     attempt, _runner, rest = blocked_in_process(pipe, books)
 
