@@ -659,6 +659,22 @@ def test_a_cancelled_process_is_killed(pipe) -> None:
     assert (0, 1) == (runner.timed_out, runner.cancelled)
 
 
+def test_a_process_keeps_its_signals_to_itself() -> None:
+    """A signal that the process gets is not heard by the loop that waits for it."""
+    heard = []
+
+    async def main():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, heard.append, "SIGUSR1")
+        runner = AttemptRunner(AttemptTimeout.PROCESS, Bell())
+        await runner.run(lambda: os.kill(os.getpid(), signal.SIGUSR1), timeout_ms=50)
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGUSR1)
+
+    asyncio.run(main())
+
+    assert [] == heard
+
+
 def test_no_descriptor_is_left() -> None:
     """However a process's attempt ends, its pipe is closed."""
     before = sorted(Path("/proc/self/fd").iterdir())
@@ -669,11 +685,12 @@ def test_no_descriptor_is_left() -> None:
 
 
 ORPHAN = """
-import asyncio, os, sys
+import asyncio, os, signal, sys
 from impl.attempts import AttemptRunner
 from model.contracts import AttemptTimeout
 
 def books():
+    signal.alarm(120)
     os.write(int(sys.argv[1]), b"s")
     os.read(os.pipe()[0], 1)
 
