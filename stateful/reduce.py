@@ -8,10 +8,12 @@ promise broken.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from attrs import evolve, frozen
 
-from model.actions import ALPHABET, Step, Verb
+from model.actions import ALPHABET, Action, Step, Verb
+from model.words import Reply
 from stateful.order import Rig
 
 RUNS_MAX = 3_000
@@ -109,12 +111,12 @@ class Reducer:
             if first > 0:
                 swap = {first: 0, 0: first}
                 yield tuple(
-                    evolve(s, action=self._interned(s, **{attribute: swap.get(n, n)}))
+                    evolve(s, action=self._interned(s, {attribute: swap.get(n, n)}))
                     for s in steps
                     for n in (getattr(s.action, attribute),)
                 )
 
-    def _interned(self, step: Step, **changes: int) -> object:
+    def _interned(self, step: Step, changes: dict[str, Any]) -> Action:
         return self._rig.model.alphabet.by_label[evolve(step.action, **changes).label]
 
     def _alternatives(self, step: Step) -> Iterator[Step]:
@@ -123,6 +125,8 @@ class Reducer:
         if step.kill_at:
             yield Step(action)
             yield from (Step(action, n) for n in range(1, step.kill_at))
+        if action.verb is Verb.STALL:  # a wake after it then makes no sense, and goes by itself
+            yield Step(evolve(action, verb=Verb.DISPATCH, choice=str(Reply.DONE)))
         if action.verb is Verb.ADVANCE and action.choice != "tick":
             plain = action.choice.removesuffix("-1").removesuffix("+1")
             if plain != action.choice:

@@ -1,0 +1,248 @@
+"""The command line: ``survives check``, ``replay``, ``mistakes`` and ``list``.
+
+Exit status: 0 survived, 1 violated, 2 wrong use or bad input, 3 unknown or vacuous.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from model.contracts import CHOICES, Contracts, UnknownContractError, contracts_from
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+WRONG_USE = 2
+
+
+class Choices(click.ParamType):
+    """``approval=advisory,fencing=none``."""
+
+    name = "NAME=CHOICE,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, str]:
+        """The named choices. Fails with the value, the reason and the remedy."""
+        if isinstance(value, dict):
+            return value
+        chosen: dict[str, str] = {}
+        for part in filter(None, str(value).split(",")):
+            name, equals, choice = part.partition("=")
+            if not equals:
+                self.fail(f"{part!r} is not of the form NAME=CHOICE, such as fencing=none", param, ctx)
+            chosen[name.strip()] = choice.strip()
+        try:
+            contracts_from(chosen)
+        except UnknownContractError as error:
+            self.fail(str(error), param, ctx)
+        return chosen
+
+
+contracts_option = click.option(
+    "--contracts",
+    type=Choices(),
+    multiple=True,
+    help="Weaken contracts, such as approval=advisory,fencing=none. `survives list contracts` shows them.",
+)
+
+
+def _contracts(given: tuple[dict[str, str], ...]) -> Contracts:
+    return contracts_from({name: choice for one in given for name, choice in one.items()})
+
+
+@click.group(context_settings=CONTEXT)
+@click.version_option(package_name="survives")
+def cli() -> None:
+    """What survives failure? Drive a dispatcher through failure orders and see which promises hold.
+
+    Exit status: 0 survived, 1 violated, 2 wrong use or bad input, 3 unknown or vacuous.
+    """
+
+
+@cli.command()
+@click.argument("subject", default="impl.sqlite:SqliteDispatcher")
+@click.option(
+    "--seconds",
+    type=click.IntRange(1, 86_400),
+    default=60,
+    show_default=True,
+    help="How much work: what two slow cores do in this time. The same work on any machine.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The same seed finds the same.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=min(8, os.cpu_count() or 2),
+    help="Processes at a time; does not change what is found.  [default: one a core]",
+)
+@contracts_option
+@click.option("--mistake", default="", help="Seed a mistake into the dispatcher, such as M002.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(".survives"),
+    show_default=True,
+    help="Where findings are kept.",
+)
+def check(
+    subject: str,
+    seconds: int,
+    seed: int,
+    workers: int,
+    contracts: tuple[dict[str, str], ...],
+    mistake: str,
+    as_json: bool,
+    out: Path,
+) -> None:
+    """Check SUBJECT, a dispatcher class called module:Class. Default: the SQLite dispatcher."""
+    from stateful.campaign import Budget, Campaign
+    from stateful.display import Display
+    from stateful.subject import load_subject
+    from stateful.verdict import EXIT_STATUS
+
+    chosen = load_subject(subject, mistake)
+    display = Display(as_json=as_json)
+    campaign = Campaign(chosen, _contracts(contracts), Budget(seconds, seed, workers))
+    with display.progress(campaign) as report:
+        verdict = campaign.run(report)
+    display.verdict(verdict, chosen, out)
+    raise SystemExit(EXIT_STATUS[verdict.status])
+
+
+@cli.command()
+@click.argument("trace", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--subject", default="", help="Replay on this dispatcher instead, module:Class.")
+@click.option("--mistake", default=None, help="Seed this mistake instead of the trace's; '' for none.")
+@contracts_option
+@click.option("--default-contracts", is_flag=True, help="Replay under the default contracts instead of the trace's.")
+@click.option("--times", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Replay so many times.")
+@click.option("--json", "as_json", is_flag=True, help="Print what happened as JSON.")
+def replay(
+    trace: Path,
+    subject: str,
+    mistake: str | None,
+    contracts: tuple[dict[str, str], ...],
+    default_contracts: bool,
+    times: int,
+    as_json: bool,
+) -> None:
+    """Replay TRACE, a failure order, and tell what happened. Exit status 0 if it survived, 1 if not."""
+    from attrs import evolve
+
+    from stateful.findings import told_again
+    from stateful.subject import load_subject
+    from stateful.trace import SURVIVED, read_trace
+
+    order = read_trace(trace)
+    if subject:
+        order = evolve(order, subject=subject, mistake="")
+    if mistake is not None:
+        order = evolve(order, mistake=mistake)
+    if contracts or default_contracts:
+        base = {} if default_contracts else order.contracts.to_json()
+        order = evolve(order, contracts=contracts_from(base | _contracts_given(contracts)))
+    chosen = load_subject(order.subject, order.mistake)
+    stories = [told_again(order, chosen) for _ in range(times)]
+    story = stories[0]
+    same = sum(s.verdict == story.verdict for s in stories)
+    as_expected = sum(s.as_expected for s in stories)
+    if as_json:
+        document = {
+            "trace": order.to_json(),
+            "verdict": story.verdict,
+            "detail": story.finding.detail if story.finding else "",
+            "times": times,
+            "as_expected": as_expected,
+            "steps": [{"step": x.label, "answer": x.answer, "changes": list(x.changes)} for x in story.lines],
+        }
+        click.echo(json.dumps(document, indent=2))
+    else:
+        click.echo(story.text())
+        if times > 1:
+            click.echo(f"  replayed {times} times: {same} times the same")
+        click.echo(f"  the trace expects {order.expect}: {as_expected} of {times} as expected")
+    raise SystemExit(0 if story.verdict == SURVIVED and same == times else 1)
+
+
+def _contracts_given(given: tuple[dict[str, str], ...]) -> dict[str, str]:
+    return {name.replace("-", "_"): choice for one in given for name, choice in one.items()}
+
+
+@cli.command()
+@click.argument("ids", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print the table as Markdown.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--engine", type=click.Choice(["walk", "machine", "kills"]), multiple=True, help="Default: all.")
+@click.option(
+    "--workers", type=click.IntRange(1, 64), default=min(8, os.cpu_count() or 2), help="Processes at a time."
+)
+def mistakes(
+    ids: tuple[str, ...], as_json: bool, as_markdown: bool, seed: int, engine: tuple[str, ...], workers: int
+) -> None:
+    """Show which engine catches which seeded mistake, in how many orders and steps. IDS: only these."""
+    from stateful.power import mistake_table, show_table
+
+    rows = mistake_table(ids, seed, engine or ("walk", "machine", "kills"), workers)
+    show_table(rows, as_json=as_json, as_markdown=as_markdown)
+    raise SystemExit(0 if all(row.caught for row in rows) else 1)
+
+
+@cli.command("list")
+@click.argument("what", type=click.Choice(["actions", "contracts", "mistakes", "properties", "witnesses"]))
+def list_(what: str) -> None:
+    """List the words: actions, contracts, mistakes, properties or witnesses."""
+    from model.actions import ALPHABET
+    from model.properties import PROPERTIES, WITNESSES
+
+    if what == "contracts":
+        for name, choices in CHOICES.items():
+            click.echo(f"{name}={'|'.join(choices)}")
+    elif what == "actions":
+        for verb, form in ALPHABET.items():
+            words = [str(verb), "WORKER" * form.worker, "KEY" * form.key, form.choice.upper()]
+            click.echo(f"{' '.join(filter(None, words)):<32} {form.says}")
+    elif what == "mistakes":
+        from impl.mistakes import MISTAKES
+
+        for mistake in MISTAKES.values():
+            click.echo(f"{mistake.id}  {mistake.kind}  {mistake.sentence}")
+    else:
+        for prop in (PROPERTIES if what == "properties" else WITNESSES).values():
+            click.echo(f"{prop.id:<24} {prop.sort:<10} {prop.name}")
+
+
+def main() -> None:
+    """The console command. Every mistake of a user's ends in one line and status 2."""
+    from stateful.subject import SubjectError, clash
+    from stateful.trace import TraceError
+
+    why = clash()
+    if why:
+        _complain(why)
+    try:
+        cli(standalone_mode=True)
+    except (SubjectError, TraceError, UnknownContractError, ValueError) as error:
+        if isinstance(error, SubjectError | TraceError | UnknownContractError) or type(error).__module__.startswith(
+            "impl."
+        ):
+            _complain(str(error))
+        raise
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(1) from None
+        _complain(f"{error.filename or 'a file'}: {error.strerror or error}; check that it exists and can be written")
+
+
+def _complain(message: str) -> None:
+    click.echo(f"survives: {message}", err=True)
+    raise SystemExit(WRONG_USE)
+
+
+if __name__ == "__main__":
+    main()

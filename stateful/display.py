@@ -1,0 +1,143 @@
+"""What a campaign looks like on a terminal: live progress, then the verdict, then a story for each broken promise."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from stateful.campaign import Campaign, Verdict, plan
+from stateful.findings import Kept, keep
+from stateful.story import counted
+from stateful.subject import Subject
+from stateful.verdict import Status
+from stateful.workers import Report
+
+STYLE = {
+    Status.SURVIVED: "green",
+    Status.VIOLATED: "bold red",
+    Status.UNSUPPORTED: "dim",
+    Status.UNKNOWN: "yellow",
+    Status.VACUOUS: "yellow",
+}
+WIDTH = 120
+"""Columns where the output is no terminal."""
+
+
+class Display:
+    """Shows one campaign. Progress goes to standard error, the verdict to standard output."""
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self._as_json = as_json
+        self._out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDTH)
+        self._err = Console(stderr=True, highlight=False)
+
+    @contextmanager
+    def progress(self, campaign: Campaign) -> Iterator[Callable[[Report], None] | None]:
+        """Show where a campaign stands, while it runs; nothing where nobody watches."""
+        if not self._err.is_terminal:
+            yield None
+            return
+        shards = sum(map(len, plan(campaign.subject, campaign.contracts, campaign.budget, folder=campaign.folder)))
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(None), TimeElapsedColumn())
+        with Progress(*columns, console=self._err, transient=True) as bar:
+            task = bar.add_task("starting", total=shards)
+            started = time.monotonic()
+
+            def report(stand: Report) -> None:
+                tallies = (*stand.ended, *stand.under_way)
+                seconds = max(0.1, time.monotonic() - started)
+                orders, steps, kills = (sum(getattr(t, n) for t in tallies) for n in ("orders", "steps", "kills"))
+                found = len({p for t in tallies for p in t.broken})
+                text = f"{orders:,} orders, {steps / seconds:,.0f} steps/s, {kills / seconds:,.0f} kills/s"
+                bar.update(
+                    task,
+                    completed=len(stand.ended),
+                    description=text + (f", [red]{counted(found, 'promise')} broken[/]" if found else ""),
+                )
+
+            yield report
+
+    def verdict(self, verdict: Verdict, subject: Subject, out: Path) -> None:
+        """Show a verdict, and keep and tell its findings."""
+        findings = [(p, keep(p.trace, subject, out)) for p in verdict.properties if p.trace is not None]
+        if self._as_json:
+            document = verdict.to_json()
+            folders = {p.property_id: str(k.folder) for p, k in findings if k.folder}
+            for entry in document["properties"]:
+                if entry["id"] in folders:
+                    entry["folder"] = folders[entry["id"]]
+            self._out.print(json.dumps(document, indent=2), markup=False)
+        else:
+            self._table(verdict)
+            for prop, kept in findings:
+                self._finding(kept, minimal=bool(prop.broken and prop.broken.minimal))
+            self._bound(verdict)
+        for prop, kept in findings:
+            if kept.trouble:
+                self._err.print(f"survives: {kept.trouble}", markup=False)
+                if not self._as_json and prop.trace is not None:
+                    self._out.print(json.dumps(prop.trace.to_json()), markup=False)
+
+    def _table(self, verdict: Verdict) -> None:
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column(no_wrap=True)
+        table.add_column()
+        for prop in verdict.properties:
+            status = str(prop.status)
+            note = f" ({counted(len(prop.broken.steps), 'step')})" if prop.broken else ""
+            table.add_row(f"[{STYLE[prop.status]}]{status}[/]", escape(prop.name + note))
+        weak = ",".join(f"{n}={c}" for n, c in verdict.contracts.weakened().items())
+        mistake = f" with mistake {verdict.mistake}" if verdict.mistake else ""
+        self._out.print(f"{verdict.subject}{mistake}, contracts {weak or 'default'}\n", markup=False)
+        self._out.print(table)
+
+    def _finding(self, kept: Kept, *, minimal: bool) -> None:
+        self._out.print()
+        self._out.print(kept.story.text(), markup=False)
+        if not minimal:
+            self._out.print("  (not one-minimal: it could not be reduced further within its bound)")
+        if kept.folder:
+            self._out.print(f"  kept in  {kept.folder}", markup=False)
+            self._out.print(f"  replay:  {kept.replay}", markup=False)
+
+    def _bound(self, verdict: Verdict) -> None:
+        totals = verdict.totals()
+        words = [
+            counted(totals["orders"], "order"),
+            counted(totals["steps"], "step"),
+            counted(totals["kills"], "death"),
+        ]
+        operations = len({name.rpartition(":")[0] for name in verdict.boundaries()})
+        left = sum(len(t.left_over) for t in verdict.tallies)
+        self._out.print()
+        self._out.print(
+            f"[{STYLE[verdict.status]}]{str(verdict.status).upper()}[/] within {', '.join(words)}; "
+            f"seed {verdict.budget.seed}, {verdict.seconds_taken:.1f} s"
+        )
+        self._out.print(
+            f"  {totals['boundaries_killed']:,} real deaths and freezes at every boundary of {operations} operations, "
+            f"{left} left over; not exhausted: random orders within these bounds"
+        )
+        seen = ", ".join(f"{name} {count:,}" for name, count in verdict.witnesses().items())
+        self._out.print(f"  seen: {seen or 'nothing'}", markup=False)
+        if verdict.missing:
+            self._out.print(
+                f"  VACUOUS: never seen: {', '.join(verdict.missing)}; give it more --seconds", markup=False
+            )
+        if verdict.cut_short:
+            run = f"{len(verdict.tallies)} of {verdict.planned} shards"
+            self._out.print(
+                f"  CUT SHORT: {verdict.cut_short} after {run}; this is what was found so far", markup=False
+            )
+        for tally in verdict.tallies:
+            if tally.failed:
+                self._out.print(f"  FAILED: {tally.engine}[{tally.shard}]: {tally.failed}", markup=False)
