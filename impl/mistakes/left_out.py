@@ -1,0 +1,41 @@
+"""Mistakes that are known and not seeded, each with the reason."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_NO_BEAT: Final = "the dispatcher has no heartbeat of its own: whoever drives it decides when to renew"
+_NO_BATCH: Final = "the dispatcher takes one key at a time: it has neither batches nor joins"
+_NO_POOL: Final = "the dispatcher has no permits or slots that an intent could hold or wait for"
+_NEEDS_SCHEDULES: Final = (
+    "one operation has to run inside another: only an engine that interleaves statements can show it"
+)
+_NEEDS_FAULTS: Final = "no engine makes a store busy, full or damaged in the middle of an operation"
+
+LEFT_OUT: Final[dict[str, str]] = {
+    "M010": _NO_BEAT,
+    "M013": _NO_BEAT,
+    "M017": _NEEDS_SCHEDULES,
+    "M029": _NO_POOL,
+    "M030": _NO_POOL,
+    "M043": _NO_BATCH,
+    "M048": "an intent is its own queue entry: there is no second place that it must be put into",
+    "M052": _NO_BATCH,
+    "M053": _NO_BATCH,
+    "M054": _NO_BATCH,
+    "M060": "the operation key is the caller's: the dispatcher makes no key of a step's name or position",
+    "M064": "a key's result stands in the key's own row: there is no journal whose slots could be taken in turn",
+    "M074": "the operation key is the caller's, principal and operation included: there is no scope to forget",
+    "M086": "a grant names its key and its digest: there is no list in which a position could stand for it",
+    "M119": _NEEDS_SCHEDULES,
+    "M123": _NEEDS_SCHEDULES,
+    "M124": _NEEDS_FAULTS,
+    "M125": _NEEDS_FAULTS,
+    "M127": "no engine forks a process that has a store open: each opens its own connections after the fork",
+    "M128": _NEEDS_FAULTS,
+    "M129": _NEEDS_FAULTS,
+    "M131": "a kill does not lose what was written and not synced: only a power cut can show it",
+    "M134": _NO_POOL,
+    "M135": "an approval is found by its operation key: there are no prompts with identifiers of their own",
+}
+"""Identifier -> why there is no such mistake here."""

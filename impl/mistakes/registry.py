@@ -1,0 +1,73 @@
+"""What a seeded mistake is, how it is registered, and how it becomes a dispatcher.
+
+A mistake is a class that overrides exactly one method or statement of the ledger, the checkpoint or the dispatcher.
+Nothing in ``impl.sqlite`` knows of it: a dispatcher is mistaken only if it is built from that class.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from attrs import field, frozen
+
+from impl.sqlite import CheckpointFile, Ledger, SqliteDispatcher
+
+Part = TypeVar("Part", bound=type[Ledger] | type[CheckpointFile] | type[SqliteDispatcher])
+
+
+class UnknownMistakeError(ValueError):
+    """A mistake was asked for that nobody seeded."""
+
+
+@frozen
+class Mistake:
+    """One seeded mistake: which, of what kind, and what the code does wrong, in a sentence.
+
+    ``breaks`` is the identifier of the property that it is expected to break, ``make`` builds the mistaken
+    dispatcher's class.
+    """
+
+    id: str
+    kind: str
+    sentence: str
+    breaks: str
+    make: Callable[[], type[SqliteDispatcher]] = field(repr=False)
+
+
+REGISTERED: dict[str, Mistake] = {}
+"""Every mistake by its identifier, in the order in which the modules were loaded."""
+
+
+def mistake(id_: str, kind: str, sentence: str, *, breaks: str) -> Callable[[Part], Part]:
+    """Register the class below as a mistake. Raises ValueError where the identifier is taken."""
+
+    def register(part: Part) -> Part:
+        if id_ in REGISTERED:
+            raise ValueError(f"mistake {id_} is seeded twice; give {part.__name__} an identifier of its own")
+        REGISTERED[id_] = Mistake(id_, kind, sentence, breaks, partial(_dispatcher_with, part))
+        return part
+
+    return register
+
+
+def _dispatcher_with(part: type) -> type[SqliteDispatcher]:
+    """The unchanged dispatcher, but for one of its parts."""
+    if issubclass(part, SqliteDispatcher):
+        return part
+    attribute = "ledger_class" if issubclass(part, Ledger) else "checkpoint_class"
+    body = {attribute: part, "__module__": part.__module__, "__doc__": part.__doc__}
+    return type(f"{part.__name__}Dispatcher", (SqliteDispatcher,), body)
+
+
+def found(mistake_id: str, known: dict[str, Mistake]) -> Mistake:
+    """The mistake with an identifier. Raises UnknownMistakeError with the value, the reason and the remedy."""
+    if mistake_id in known:
+        return known[mistake_id]
+    close = difflib.get_close_matches(mistake_id.upper(), known, n=3)
+    remedy = f"did you mean {', '.join(close)}? " if close else ""
+    raise UnknownMistakeError(
+        f"mistake {mistake_id!r} is not among the {len(known)} that are seeded; {remedy}they are {', '.join(known)}"
+    )
