@@ -7,7 +7,7 @@ Nothing in ``impl.sqlite`` knows of it: a dispatcher is mistaken only if it is b
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -62,10 +62,14 @@ def _dispatcher_with(part: type) -> type[SqliteDispatcher]:
     return type(f"{part.__name__}Dispatcher", (SqliteDispatcher,), body)
 
 
-def found(mistake_id: str, known: dict[str, Mistake]) -> Mistake:
+def found(mistake_id: str, known: Mapping[str, Mistake], left_out: Mapping[str, str]) -> Mistake:
     """The mistake with an identifier. Raises UnknownMistakeError with the value, the reason and the remedy."""
     if mistake_id in known:
         return known[mistake_id]
+    if mistake_id in left_out:
+        raise UnknownMistakeError(
+            f"mistake {mistake_id!r} is left out: {left_out[mistake_id]}; those that are seeded are {', '.join(known)}"
+        )
     close = difflib.get_close_matches(mistake_id.upper(), known, n=3)
     remedy = f"did you mean {', '.join(close)}? " if close else ""
     raise UnknownMistakeError(
