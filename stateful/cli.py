@@ -13,7 +13,11 @@ from typing import Any
 
 import click
 
-from model.contracts import CHOICES, Contracts, UnknownContractError, contracts_from
+from stateful.clash import refuse_clash
+
+refuse_clash()  # before the first import that another module of the same name would take over
+
+from model.contracts import CHOICES, Contracts, UnknownContractError, contracts_from  # noqa: E402
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 WRONG_USE = 2
@@ -218,12 +222,9 @@ def list_(what: str) -> None:
 
 def main() -> None:
     """The console command. Every mistake of a user's ends in one line and status 2."""
-    from stateful.subject import SubjectError, clash
+    from stateful.subject import SubjectError
     from stateful.trace import TraceError
 
-    why = clash()
-    if why:
-        _complain(why)
     try:
         cli(standalone_mode=True)
     except (SubjectError, TraceError, UnknownContractError, ValueError) as error:

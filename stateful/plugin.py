@@ -98,6 +98,11 @@ def _seconds(config: pytest.Config) -> int:
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the shards first: they take longest."""
     if _subject(config):
+        from stateful.clash import clash
+
+        why = clash()
+        if why:
+            raise pytest.UsageError(f"survives: {why}")
         try:
             collector = Shards.from_parent(session, name="survives", nodeid="survives")
             items[:0] = list(collector.collect())

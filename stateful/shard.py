@@ -47,6 +47,7 @@ class Shard:
     folder: Path
     scratch: Path | None = field(default=None, eq=False)
     record: Path | None = field(default=None, eq=False)
+    stop_at_first: bool = False
 
     @property
     def name(self) -> str:
@@ -65,7 +66,7 @@ def run_shard(shard: Shard, report: Callable[[Tally], None] | None = None) -> Ta
     Kills need a single-threaded process that has loaded little; see ``stateful.workers`` for one.
     """
     medium.scratch = shard.scratch
-    tally = Tally(shard.engine, shard.index)
+    tally = Tally(shard.engine, shard.index, stop_at_first=shard.stop_at_first)
     subject = load_subject(shard.subject, shard.mistake, folder=shard.folder, probe=False)
     forks = shard.engine == "kills"
     with Rig(subject, shard.contracts, in_memory=shard.engine == "walk", across_processes=forks) as rig:

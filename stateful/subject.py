@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from attrs import evolve, field, frozen
 
 from model.contracts import ApprovalGate, Contracts, Deadline, Fencing
 from model.words import Capability
+from stateful.clash import OUR_PACKAGES, shadow_in
 
 DEFAULT_SUBJECT = "impl.sqlite:SqliteDispatcher"
 NEEDED = ("submit", "claim", "dispatch", "acknowledge", "close")
@@ -26,7 +26,6 @@ CAPABILITY_METHODS: dict[Capability, tuple[str, ...]] = {
     Capability.RECONCILE: ("reconcile",),
     Capability.REAPING: ("overdue", "reap"),
 }
-OUR_PACKAGES = ("model", "impl", "stateful")
 IMPORT_SECONDS = 30
 
 
@@ -127,16 +126,9 @@ def _capabilities(make: Any, name: str) -> frozenset[Capability]:
 
 def _look_in(folder: Path, name: str) -> None:
     """Put the subject's folder on the path, unless a module there would be mistaken for one of our packages."""
-    ours = Path(__file__).resolve().parent.parent
-    for package in OUR_PACKAGES:
-        for candidate in (folder / f"{package}.py", folder / package):
-            imports = candidate.suffix == ".py" or any(candidate.glob("*.py"))
-            if candidate.exists() and imports and candidate.parent != ours:
-                raise SubjectError(
-                    f"subject {name!r}: {candidate} has the name of a package of survives ({package!r}), and only one "
-                    "of the two can be imported; rename yours or move it into a package of its own, and run survives "
-                    "from another folder"
-                )
+    why = shadow_in(folder)
+    if why:
+        raise SubjectError(f"subject {name!r}: {why}")
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
@@ -159,17 +151,3 @@ def _import_elsewhere(module_name: str, name: str) -> None:
             f"subject {name!r}: importing {module_name!r} failed: {last}; run survives from the folder that holds the "
             "module, or install the module into this environment"
         )
-
-
-def clash() -> str:
-    """Why our own packages are not the ones that would be imported, or nothing if they are."""
-    ours = Path(__file__).resolve().parent.parent
-    for package in OUR_PACKAGES:
-        spec = importlib.util.find_spec(package)
-        origin = Path(spec.origin).resolve() if spec and spec.origin else None
-        if origin is None or origin.parent.parent != ours:
-            return (
-                f"package {package!r} is taken from {origin or 'nowhere'} and not from survives: another module of that "
-                "name comes first on the path; run survives in an environment of its own, from another folder"
-            )
-    return ""

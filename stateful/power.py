@@ -1,0 +1,160 @@
+"""The power of the engines: which of them catches which seeded mistake, after how many orders, in how few steps."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from attrs import frozen
+from rich.console import Console
+from rich.table import Table
+
+from impl.mistakes import MISTAKES, UnknownMistakeError
+from model.contracts import Contracts
+from stateful.medium import fast_folder
+from stateful.shard import ENGINES, Shard, shard_seed
+from stateful.subject import DEFAULT_SUBJECT
+from stateful.verdict import Broken, Tally
+from stateful.workers import Interrupted, run_shards
+
+ORDERS = {"walk": 3_000, "machine": 400, "kills": 1}
+"""The most that an engine tries: orders, for kills one whole catalogue."""
+SECONDS_MAX = 3_600
+
+
+@frozen
+class Caught:
+    """How one engine caught a mistake: the promise that broke, after how many orders, in how many steps."""
+
+    engine: str
+    property_id: str
+    orders: int
+    steps: int
+
+
+@frozen
+class Row:
+    """One mistake and the engines that caught it, the one with the shortest trace first."""
+
+    id: str
+    kind: str
+    sentence: str
+    expected: str
+    caught: tuple[Caught, ...]
+
+    def by(self, engine: str) -> Caught | None:
+        """How ``engine`` caught it, if it did."""
+        return next((c for c in self.caught if c.engine == engine), None)
+
+
+def mistake_table(ids: Iterable[str], seed: int, engines: Iterable[str], workers: int) -> list[Row]:
+    """Run every engine on every mistake (or on those of ``ids``) until it is caught or the engine's bound is reached.
+
+    Raises UnknownMistakeError for an id that does not exist.
+    """
+    chosen = tuple(ids) or tuple(MISTAKES)
+    for one in chosen:
+        if one not in MISTAKES:
+            raise UnknownMistakeError(one)
+    names = [e for e in ENGINES if e in set(engines)]
+    scratch = fast_folder("survives-run-")
+    import shutil
+
+    try:
+        shards = [_shard(one, engine, seed, scratch) for one in chosen for engine in names]
+        try:
+            tallies = run_shards(shards, workers, time.monotonic() + SECONDS_MAX, None, [])
+        except Interrupted as stop:
+            tallies = [*stop.tallies, *(Tally(s.engine) for s in shards[len(stop.tallies) :])]
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    by_mistake = {one: tallies[n * len(names) : (n + 1) * len(names)] for n, one in enumerate(chosen)}
+    return [_row(one, found) for one, found in by_mistake.items()]
+
+
+def _shard(mistake: str, engine: str, seed: int, scratch: Path) -> Shard:
+    return Shard(
+        engine=engine,
+        index=0,
+        seed=shard_seed(seed, engine, 0),
+        size=ORDERS[engine],
+        part=0,
+        subject=DEFAULT_SUBJECT,
+        mistake=mistake,
+        contracts=Contracts(),
+        folder=Path.cwd(),
+        scratch=scratch,
+        stop_at_first=True,
+    )
+
+
+def _row(one: str, tallies: list[Tally]) -> Row:
+    mistake = MISTAKES[one]
+    caught = [_caught(t, b) for t in tallies for b in sorted(t.broken.values(), key=lambda b: b.rank)[:1]]
+    best = tuple(sorted(caught, key=lambda c: (c.steps, c.orders, c.engine)))
+    return Row(one, mistake.kind, mistake.sentence, mistake.breaks, best)
+
+
+def _caught(tally: Tally, broken: Broken) -> Caught:
+    return Caught(tally.engine, broken.property_id, broken.found_after, len(broken.steps))
+
+
+def show_table(rows: list[Row], *, as_json: bool = False, as_markdown: bool = False) -> None:
+    """Print the table for a terminal, as JSON or as Markdown."""
+    if as_json:
+        print(json.dumps([_row_json(r) for r in rows], indent=2))  # noqa: T201 - it is the output
+    elif as_markdown:
+        print("\n".join(_markdown(rows)))  # noqa: T201 - it is the output
+    else:
+        _terminal(rows)
+
+
+def _row_json(row: Row) -> dict[str, object]:
+    return {
+        "id": row.id,
+        "kind": row.kind,
+        "mistake": row.sentence,
+        "expected": row.expected,
+        "caught": [
+            {"engine": c.engine, "property": c.property_id, "orders": c.orders, "steps": c.steps} for c in row.caught
+        ],
+    }
+
+
+def _cells(row: Row) -> list[str]:
+    best = row.caught[0] if row.caught else None
+    cells = [row.id, row.sentence, best.property_id if best else "NOT CAUGHT", str(best.steps) if best else ""]
+    for engine in ENGINES:
+        found = row.by(engine)
+        cells.append(str(found.orders) if found else "-")
+    return cells
+
+
+_HEAD = ("mistake", "what it does", "breaks", "steps", *(f"{e}: orders" for e in ENGINES))
+
+
+def _markdown(rows: list[Row]) -> list[str]:
+    lines = [f"| {' | '.join(_HEAD)} |", f"|{'---|' * len(_HEAD)}"]
+    lines += [f"| {' | '.join(_cells(row))} |" for row in rows]
+    return [*lines, "", _total(rows)]
+
+
+def _terminal(rows: list[Row]) -> None:
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+    table = Table(box=None, pad_edge=False)
+    for name in _HEAD:
+        table.add_column(name, ratio=1 if name == "what it does" else None, justify="left")
+    for row in rows:
+        cells = _cells(row)
+        table.add_row(*cells, style=None if row.caught else "bold red")
+    console.print(table)
+    console.print(_total(rows), markup=False)
+
+
+def _total(rows: list[Row]) -> str:
+    caught = sum(bool(r.caught) for r in rows)
+    twice = sum(len(r.caught) > 1 for r in rows)
+    return f"{caught} of {len(rows)} caught, {twice} by more than one engine."
