@@ -68,7 +68,7 @@ def found(mistake_id: str, known: Mapping[str, Mistake], left_out: Mapping[str, 
         return known[mistake_id]
     if mistake_id in left_out:
         raise UnknownMistakeError(
-            f"mistake {mistake_id!r} is left out: {left_out[mistake_id]}; those that are seeded are {', '.join(known)}"
+            f"mistake {mistake_id!r} is left out: {left_out[mistake_id]}; what is seeded is {', '.join(known)}"
         )
     close = difflib.get_close_matches(mistake_id.upper(), known, n=3)
     remedy = f"did you mean {', '.join(close)}? " if close else ""

@@ -89,7 +89,7 @@ def test_sentences_are_told_once():
     assert len(MISTAKES) == len({one.sentence for one in MISTAKES.values()})
 
 
-@pytest.mark.parametrize("asked", ["m002", "M0022", "M02"])
+@pytest.mark.parametrize("asked", ["m002", "M0022"])
 def test_an_unknown_mistake_is_named_with_its_neighbours(asked):
     """Whoever asks for a mistake that is not seeded reads the value, the reason and what there is."""
     with pytest.raises(UnknownMistakeError) as caught:
@@ -106,7 +106,7 @@ def test_a_mistake_that_is_left_out_says_why():
     with pytest.raises(UnknownMistakeError) as caught:
         seeded("M131")
 
-    assert f"mistake 'M131' is left out: {LEFT_OUT['M131']}; those that are seeded are M002" in str(caught.value)
+    assert f"mistake 'M131' is left out: {LEFT_OUT['M131']}; what is seeded is M002" in str(caught.value)
 
 
 def test_an_unlike_name_gets_the_list():
