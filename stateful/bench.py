@@ -94,7 +94,7 @@ class Bench:
         self.limits: Limits = model.limits
         self._new_gate = new_gate
         self._files = files or RealFiles()
-        self._template: dict[str, bytes] | None = None
+        self._has_template = False
         self.processes: list[Process] = []
         self._grants: dict[int, Decision] = {}
 
@@ -104,16 +104,19 @@ class Bench:
         """Back to empty stores, time 0, and every process freshly started."""
         self.end()
         self.time.now_ms = 0
-        if self._template is None:
+        if not self._has_template:
             self.medium.restore({})
             (self.medium.folder / SINK_FILE).parent.mkdir(parents=True, exist_ok=True)
-            first = self._process("client")
+            first = self.new_process("client")
             self.open(first)
             self.end_process(first)
-            self._template = self.medium.snapshot()
+            self.medium.keep_template()
+            self._has_template = True
         else:
-            self.medium.restore(self._template)
-        self.processes = [self._process(f"w{i + 1}") for i in range(self.model.workers)] + [self._process("client")]
+            self.medium.put_back()
+        self.processes = [self.new_process(f"w{i + 1}") for i in range(self.model.workers)] + [
+            self.new_process("client")
+        ]
         for process in self.processes:
             self.open(process)
 
@@ -123,7 +126,8 @@ class Bench:
             self.end_process(process)
         self.processes = []
 
-    def _process(self, name: str) -> Process:
+    def new_process(self, name: str) -> Process:
+        """A process that has not been opened yet and has nothing in its head."""
         keys = self.model.keys
         clock = LogicalClock(self.time)
         return Process(name, clock, self._new_gate(), [0] * keys, [None] * keys, [""] * keys)
@@ -170,6 +174,7 @@ class Bench:
                 connection.drop()
             process.connections = []
             process.dispatcher = process.sink = None
+        self.medium.let_go()
 
     def attach(self, process: Process, gate: Gate | None = None) -> None:
         """Open a detached process again, with the head that it has."""
@@ -195,6 +200,8 @@ class Bench:
                 self.end_process(self.processes[action.worker])
                 return Outcome(Kind.KILLED)
         process = self.processes[action.worker]
+        if process.dispatcher is None and action.verb is not Verb.RESTART:
+            self.open(process)  # it was detached
         process.gate.arm(step.kill_at)
         try:
             outcome = self.perform(process, action, receipts)

@@ -11,7 +11,7 @@ import os
 import pickle
 import signal
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from attrs import frozen
 
@@ -77,7 +77,7 @@ class Child:
         finally:
             os._exit(status)
 
-    def __enter__(self) -> Child:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -23,7 +23,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 WRONG_USE = 2
 
 
-class Choices(click.ParamType):
+class Choices(click.ParamType[dict[str, str]]):
     """``approval=advisory,fencing=none``."""
 
     name = "NAME=CHOICE,..."

@@ -2,6 +2,11 @@
 
 Files are real and slow; databases in memory run the same SQLite code without the file system, for volume. Either is
 reset by putting back a template that the subject itself made when it was first opened.
+
+Opening a database costs more than a step. Connections are therefore pooled: one that its process has closed, or died
+with, serves the next process, its transaction rolled back. Putting the template back is a transaction of SQLite's
+own, so that every connection that is still open notices. What SQLite keeps for a connection alone (pragmas, temporary
+tables) outlives a process here; the kills engine, which forks, opens each connection anew.
 """
 
 from __future__ import annotations
@@ -11,7 +16,10 @@ import os
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 from stateful.boundaries import Gate, GatedConnection
 
@@ -19,12 +27,85 @@ _serial = itertools.count()
 scratch: Path | None = None
 """Where temporary folders go, if somebody else removes them all in the end."""
 
+_CHUNK_BYTES = 1 << 16
+_HEADER = slice(18, 40)
+_ROLLBACK_JOURNAL = b"\x01\x01"
+"""The file format's write and read version, at offset 18; a write-ahead log has 2. The change counter that every
+commit raises stands at offset 24. https://www.sqlite.org/fileformat2.html#the_database_header"""
+
 
 def fast_folder(prefix: str = "survives-") -> Path:
     """A new temporary folder, in memory-backed storage where there is some."""
     shared_memory = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a private folder in it
     root = scratch or (shared_memory if os.access(shared_memory, os.W_OK) else None)
     return Path(tempfile.mkdtemp(prefix=prefix, dir=root))
+
+
+class View:
+    """An oracle's view of one database: it only reads."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path | None = None) -> None:
+        self._connection = connection
+        self._path = path
+        self._header = -1
+        self.rows = connection.execute
+
+    def stamp(self) -> Any:
+        """What differs whenever a transaction was committed in between. It asks the database, not its writers."""
+        if self._path is not None:
+            if self._header < 0:
+                self._header = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            header = os.pread(self._header, _HEADER.stop - _HEADER.start, _HEADER.start)
+            if header.startswith(_ROLLBACK_JOURNAL):
+                return header
+        return self.rows("PRAGMA data_version").fetchone()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._connection.close()
+        if self._header >= 0:
+            os.close(self._header)
+            self._header = -1
+
+
+class Anchor:
+    """The harness's own connection to one database, which makes it what its template was."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        connection.execute("PRAGMA busy_timeout = 0")
+        connection.execute("PRAGMA synchronous = OFF")
+        self.has_log = self._ask("PRAGMA journal_mode") == "wal"
+        if not self.has_log:
+            connection.execute("PRAGMA journal_mode = MEMORY")
+        self._schema_version = self._ask("PRAGMA schema_version")
+        self._version = -1
+        self.close = connection.close
+
+    def _ask(self, sql: str) -> Any:
+        return self._connection.execute(sql).fetchone()[0]
+
+    def copied(self) -> sqlite3.Connection:
+        """A copy in memory, to serve as a template."""
+        copy = sqlite3.connect(":memory:")
+        self._connection.backup(copy)
+        return copy
+
+    def put_back(self, template: sqlite3.Connection) -> None:
+        """Make the database what ``template`` is. Raises sqlite3.Error where somebody still holds a lock on it."""
+        if self._version == self._ask("PRAGMA data_version"):
+            return  # nobody has written since it was last put back
+        self._connection.execute("BEGIN EXCLUSIVE")
+        self._connection.execute("ROLLBACK")
+        schema_version = self._ask("PRAGMA schema_version")
+        template.backup(self._connection)
+        # A backup changes the schema version, and every open connection would prepare all its statements again. If
+        # the order has left the schema alone, the version may be what it was; if not, it keeps one never used before.
+        if schema_version == self._schema_version:
+            self._connection.execute(f"PRAGMA schema_version = {schema_version}")
+        else:
+            self._schema_version = self._ask("PRAGMA schema_version")
+        self._version = self._ask("PRAGMA data_version")
 
 
 class FolderMedium:
@@ -35,24 +116,132 @@ class FolderMedium:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or fast_folder()
         self._owned = folder is None
+        self._idle: dict[str, list[GatedConnection]] = {}
+        self._anchors: dict[str, Anchor] = {}
+        self._templates: dict[str, sqlite3.Connection] = {}
+        self._template: dict[str, bytes] = {}
+        self._pools = True
+        self.generation = 0
+        """How often everything was closed. What was opened in another generation must not be used."""
+
+    # -- connections ------------------------------------------------------------------------------------------
 
     def connect(self, gate: Gate, path: Path) -> sqlite3.Connection:
-        """A connection to a database file, behind ``gate``."""
-        connection = sqlite3.connect(path, isolation_level=None, factory=GatedConnection)
+        """A connection to a database, behind ``gate``."""
+        name = str(path)
+        idle = self._idle.setdefault(name, [])
+        connection = idle.pop() if idle else self._opened(name)
         connection.gate = gate
-        connection.store = path.name
         return connection
 
-    def look(self, path: Path) -> sqlite3.Connection:
-        """A connection for an oracle: no gate, and it only reads."""
-        return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
+    def _opened(self, name: str) -> GatedConnection:
+        connection = self._open(name, GatedConnection)
+        connection.store = os.path.basename(name)  # noqa: PTH119 - hot
+        idle = self._idle[name]
 
-    def read(self, path: Path) -> bytes | None:
-        """A file's content, for an oracle."""
-        try:
-            return path.read_bytes()
-        except FileNotFoundError:
+        def release(done: GatedConnection) -> None:
+            if not self._pools or self._idle.get(name) is not idle:
+                sqlite3.Connection.close(done)
+            elif done not in idle:
+                if done.in_transaction:
+                    done.rollback()
+                done.isolation_level, done.row_factory, done.text_factory = None, None, str
+                idle.append(done)
+
+        connection.release = release
+        return connection
+
+    def _open(self, name: str, factory: Callable[..., Any] = sqlite3.Connection) -> Any:
+        return sqlite3.connect(name, isolation_level=None, factory=factory)
+
+    def look(self, path: Path) -> View:
+        """A view for an oracle."""
+        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
+        return View(connection, path)
+
+    def let_go(self) -> None:
+        """Close every connection that no process has, so that files may be written, or a process forked."""
+        self.generation += 1
+        idle, self._idle = self._idle, {}
+        for connections in idle.values():
+            self._close_idle(connections)
+        for anchor in self._anchors.values():
+            anchor.close()
+        self._anchors = {}
+
+    @staticmethod
+    def _close_idle(connections: list[GatedConnection]) -> None:
+        for connection in connections:
+            sqlite3.Connection.close(connection)
+
+    def close(self) -> None:
+        """Close what is open, and remove the folder if it was made here."""
+        self.let_go()
+        for template in self._templates.values():
+            template.close()
+        if self._owned:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    # -- the template -----------------------------------------------------------------------------------------
+
+    def keep_template(self) -> None:
+        """Remember the stores as they are, for ``put_back``. No process may be running."""
+        databases = list(self._idle)
+        self.let_go()
+        self._template = self.snapshot()
+        self._raise_anchors(databases)
+        self._templates = {name: anchor.copied() for name, anchor in self._anchors.items()}
+
+    def put_back(self) -> None:
+        """Make the stores what they were when the template was kept. No process may be running."""
+        if self._anchors:
+            for name in [n for n in self._idle if n not in self._anchors]:
+                self._close_idle(self._idle.pop(name))
+            try:
+                for name, anchor in self._anchors.items():
+                    anchor.put_back(self._templates[name])
+            except sqlite3.Error:
+                pass  # a statement that a dead process left behind holds a lock, or the file is damaged
+            else:
+                self._tidy()
+                return
+        self.restore(self._template)
+        self._raise_anchors(list(self._templates))
+
+    def _raise_anchors(self, databases: list[str]) -> None:
+        self._anchors = {name: self._anchor(name) for name in databases}
+        # Readers of a write-ahead log do not get into the way of a backup, and so cannot be found out by it.
+        self._pools = not any(anchor.has_log for anchor in self._anchors.values())
+
+    def _anchor(self, name: str) -> Anchor:
+        return Anchor(self._open(name))
+
+    def _tidy(self) -> None:
+        """Put back the files that are no databases."""
+        prefix = len(str(self.folder)) + 1
+        databases = tuple(self._anchors)
+        for path in _files(str(self.folder)):
+            if not path.startswith(databases) and path[prefix:] not in self._template:
+                os.unlink(path)  # noqa: PTH108 - hot
+        for relative, data in self._template.items():
+            path = f"{self.folder}/{relative}"
+            if not path.startswith(databases):
+                _write(path, data)
+
+    # -- bytes ------------------------------------------------------------------------------------------------
+
+    def read(self, path: str | Path) -> bytes | None:
+        """A file's content, for an oracle; None where there is no file."""
+        if not os.access(path, os.F_OK):  # an exception would cost more than the question
             return None
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = os.read(handle, _CHUNK_BYTES)
+            while chunk := os.read(handle, _CHUNK_BYTES) if len(data) % _CHUNK_BYTES == 0 else b"":
+                data += chunk
+        finally:
+            os.close(handle)
+        return data
 
     def snapshot(self) -> dict[str, bytes]:
         """Every file below the folder, by its relative name."""
@@ -61,31 +250,18 @@ class FolderMedium:
         }
 
     def restore(self, files: dict[str, bytes]) -> None:
-        """Make the files below the folder exactly ``files``."""
-        for root, folders, names in os.walk(self.folder):
-            for name in names:
-                relative = os.path.relpath(os.path.join(root, name), self.folder)  # noqa: PTH118 - hot
-                if relative not in files:
-                    os.unlink(os.path.join(root, name))  # noqa: PTH108, PTH118 - hot
-            del folders
+        """Make the files below the folder exactly ``files``; no process and no oracle may have one open."""
+        self.let_go()
+        prefix = len(str(self.folder)) + 1
+        for path in list(_files(str(self.folder))):
+            if path[prefix:] not in files:
+                os.unlink(path)  # noqa: PTH108 - hot
         for relative, data in files.items():
-            path = os.path.join(self.folder, relative)  # noqa: PTH118 - hot
-            try:
-                handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            except FileNotFoundError:
-                os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - hot
-                handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            os.write(handle, data)
-            os.close(handle)
-
-    def close(self) -> None:
-        """Remove the folder if it was made here."""
-        if self._owned:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            _write(f"{self.folder}/{relative}", data)
 
 
 class MemoryMedium(FolderMedium):
-    """Databases in memory, shared by the connections of this process, and pooled.
+    """Databases in memory, shared by the connections of this process.
 
     The folder is still there for the files that are no databases.
     """
@@ -94,57 +270,45 @@ class MemoryMedium(FolderMedium):
 
     def __init__(self) -> None:
         super().__init__()
-        self._name = f"survives-{os.getpid()}-{next(_serial)}"
-        self._idle: dict[str, list[GatedConnection]] = {}
-        self._anchors: dict[str, sqlite3.Connection] = {}
-        self._templates: dict[str, sqlite3.Connection] = {}
+        self._serial = next(_serial)
 
-    def _uri(self, path: Path) -> str:
-        return f"file:/{self._name}-{path.name}?vfs=memdb"
+    def _open(self, name: str, factory: Callable[..., Any] = sqlite3.Connection) -> Any:
+        # A name of its own in each generation: what a subject may still hold open is not met again.
+        uri = f"file:/{os.getpid()}-{self._serial}-{self.generation}{quote(name)}?vfs=memdb"
+        return sqlite3.connect(uri, uri=True, isolation_level=None, factory=factory)
 
-    def connect(self, gate: Gate, path: Path) -> sqlite3.Connection:
-        """A connection to the database in memory that stands for ``path``, behind ``gate``."""
-        idle = self._idle.setdefault(path.name, [])
-        if idle:
-            connection = idle.pop()
-        else:
-            if path.name not in self._anchors:
-                self._anchors[path.name] = sqlite3.connect(self._uri(path), uri=True, isolation_level=None)
-            connection = sqlite3.connect(self._uri(path), uri=True, isolation_level=None, factory=GatedConnection)
-            connection.store = path.name
-            connection.release = self._release
-        connection.gate = gate
-        return connection
+    def look(self, path: Path) -> View:
+        """A view for an oracle."""
+        return View(self._open(str(path)))
 
-    def _release(self, connection: GatedConnection) -> None:
-        if connection in self._idle[connection.store]:
-            return
-        if connection.in_transaction:
-            connection.rollback()
-        self._idle[connection.store].append(connection)
+    def keep_template(self) -> None:
+        """Remember the stores as they are, for ``put_back``. No process may be running."""
+        self._template = self.snapshot()
+        self._raise_anchors(list(self._idle))
+        self._templates = {name: anchor.copied() for name, anchor in self._anchors.items()}
 
-    def look(self, path: Path) -> sqlite3.Connection:
-        """A connection for an oracle."""
-        return sqlite3.connect(self._uri(path), uri=True, isolation_level=None)
+    def _anchor(self, name: str) -> Anchor:
+        connection = self._open(name)
+        if name in self._templates:
+            self._templates[name].backup(connection)
+        return Anchor(connection)
 
-    def snapshot(self) -> dict[str, bytes]:
-        """The files below the folder; the databases are kept as templates."""
-        for name, anchor in self._anchors.items():
-            template = self._templates[name] = sqlite3.connect(":memory:")
-            anchor.backup(template)
-        return super().snapshot()
 
-    def restore(self, files: dict[str, bytes]) -> None:
-        """Put the templates back."""
-        for name, template in self._templates.items():
-            template.backup(self._anchors[name])
-        super().restore(files)
+def _files(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(entry.path)
+            else:
+                yield entry.path
 
-    def close(self) -> None:
-        """Close every connection and remove the folder."""
-        for idle in self._idle.values():
-            for connection in idle:
-                sqlite3.Connection.close(connection)
-        for connection in (*self._anchors.values(), *self._templates.values()):
-            connection.close()
-        super().close()
+
+def _write(path: str, data: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    try:
+        handle = os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - hot
+        handle = os.open(path, flags, 0o600)
+    with open(handle, "wb", buffering=0) as file:
+        file.write(data)

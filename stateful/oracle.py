@@ -31,13 +31,11 @@ from stateful.medium import FolderMedium
 _LEDGER_SQL = (
     "SELECT i.key, i.digest, i.payload, i.state, i.deadline_ms, i.attempts, i.in_doubt, i.cancel_requested, i.cleaned,"
     " i.receipt, i.token_high, a.digest, a.approver, a.expiry_ms, a.revision, a.status, a.signature,"
-    " l.owner, l.token, l.expiry_ms, (SELECT revision FROM meta)"
+    " l.owner, l.token, l.expiry_ms, meta.revision"
     " FROM meta LEFT JOIN intents i LEFT JOIN approvals a ON a.key = i.key LEFT JOIN leases l ON l.key = i.key"
-    " ORDER BY i.key"
 )
-_STRAY_SQL = "SELECT (SELECT count(*) FROM approvals) + (SELECT count(*) FROM leases)"
 _EFFECTS_SQL = "SELECT key, payload, token, at_ms, receipt FROM effects ORDER BY id"
-_KEYS_SQL = "SELECT key, calls, fence, rejected FROM keys ORDER BY key"
+_KEYS_SQL = "SELECT key, calls, fence, rejected FROM keys"
 LEDGER_FILE = "ledger.sqlite3"
 CHECKPOINT_FILE = ("checkpoint", "checkpoint.json")
 
@@ -94,11 +92,12 @@ class Oracle:
 
     def __init__(self, medium: FolderMedium, model: Model, *, ledger: bool) -> None:
         self._medium = medium
+        self.generation = medium.generation
         self._names = [key_name(k) for k in range(model.keys)]
         self._approver_digest = _DIGESTS
         self._ledger = medium.look(medium.folder / LEDGER_FILE) if ledger else None
         self._sink = medium.look(medium.folder / SINK_FILE)
-        self._checkpoint = medium.folder.joinpath(*CHECKPOINT_FILE)
+        self._checkpoint = str(medium.folder.joinpath(*CHECKPOINT_FILE))
         self.reset()
 
     def close(self) -> None:
@@ -109,86 +108,65 @@ class Oracle:
 
     def reset(self) -> None:
         """Forget what was read: the stores have been put back."""
-        self._seen: tuple[Any, ...] = ()
-        self._versions: tuple[Any, ...] = ()
+        self._stamps: tuple[Any, ...] = (None, None, None)
+        self._rows: dict[Any, Any] = {}
+        self._effects: list[Any] = []
+        self._counts: dict[Any, Any] = {}
+        self._marks: dict[str, Any] = {}
+        self._revision = 1
+        self._raw: list[Any] = [None] * len(self._names)
         self._stores = Stores(1, (Slot(),) * len(self._names))
-        self._receipts: dict[str, list[str]] = {}
 
     def receipts(self, key: int) -> list[str]:
         """The receipts of a key's effects, in the order in which they happened, as of now."""
         name = self._names[key]
-        return [r[4] for r in self._sink.execute(_EFFECTS_SQL) if r[0] == name]
+        return [r[4] for r in self._sink.rows(_EFFECTS_SQL) if r[0] == name]
 
     def read(self) -> Stores:
-        """What the stores hold now. Raises DamagedError if one of them cannot be read."""
+        """What the stores hold now. Raises DamagedError if one of them cannot be read.
+
+        A store is read again only if its own stamp says that somebody has written to it.
+        """
         checkpoint = self._medium.read(self._checkpoint)
+        ledger, sink = self._ledger, self._sink
         try:
-            versions = (*self._version(self._ledger), *self._version(self._sink), checkpoint)
-            if versions == self._versions:
+            stamps = (None if ledger is None else ledger.stamp(), sink.stamp(), checkpoint)
+            if stamps == self._stamps:
                 return self._stores
-            ledger = self._ledger.execute(_LEDGER_SQL).fetchall() if self._ledger is not None else []
-            effects = self._sink.execute(_EFFECTS_SQL).fetchall()
-            keys = self._sink.execute(_KEYS_SQL).fetchall()
+            old = self._stamps
+            if ledger is not None and stamps[0] != old[0]:
+                rows = ledger.rows(_LEDGER_SQL).fetchall()
+                self._revision = rows[0][20] if rows else 1
+                self._rows = {row[0]: row for row in rows if row[0] is not None}
+            if stamps[1] != old[1]:
+                self._effects = sink.rows(_EFFECTS_SQL).fetchall()
+                self._counts = {row[0]: row[1:] for row in sink.rows(_KEYS_SQL)}
         except sqlite3.Error as error:
             raise DamagedError(str(error)) from error
-        self._versions = versions
-        seen = (ledger, effects, keys, checkpoint)
-        if seen != self._seen:
-            self._seen = seen
-            self._stores = self._parse(ledger, effects, keys, checkpoint)
+        if checkpoint != old[2]:
+            self._marks = self._progress(checkpoint)
+        self._refuse_strangers()
+        self._stores = self._parsed()
+        self._stamps = stamps
         return self._stores
 
-    @staticmethod
-    def _version(connection: sqlite3.Connection | None) -> tuple[Any, ...]:
-        return () if connection is None else tuple(connection.execute("PRAGMA data_version").fetchone())
-
-    def _parse(self, ledger: list[Any], effects: list[Any], keys: list[Any], checkpoint: bytes | None) -> Stores:
-        revision = ledger[0][20] if ledger else 1
-        rows = {row[0]: row for row in ledger if row[0] is not None}
-        counts = {key: (calls, fence, rejected) for key, calls, fence, rejected in keys}
-        progress = self._progress(checkpoint)
-        strange = sorted((set(rows) | set(counts) | set(progress) | {e[0] for e in effects}) - set(self._names))
+    def _refuse_strangers(self) -> None:
+        keys = {*self._rows, *self._counts, *self._marks, *(e[0] for e in self._effects)}
+        strange = sorted(keys.difference(self._names))
         if strange:
             raise DamagedError(f"there are rows under keys that nobody used: {', '.join(map(str, strange))}")
-        old = self._stores.slots
-        slots = []
-        for name, before in zip(self._names, old, strict=True):
-            mine = [e for e in effects if e[0] == name]
-            receipts = [e[4] for e in mine]
-            slot = self._slot(rows.get(name), mine, receipts, counts.get(name, (0, 0, 0)), progress.get(name))
-            slots.append(before if slot == before else slot)
-        return Stores(revision, tuple(slots))
 
-    def _slot(
-        self, row: Any, effects: list[Any], receipts: list[str], counts: tuple[int, int, int], progress: Any
-    ) -> Slot:
-        calls, fence, rejected = counts
-        intent, approval, lease, token_high = None, None, None, 0
-        if row is not None:
-            intent = Intent(
-                digest=payload_name(row[2], row[1]),
-                state=State(row[3]),
-                deadline_ms=row[4],
-                attempts=row[5],
-                in_doubt=bool(row[6]),
-                cancel_requested=bool(row[7]),
-                cleaned=bool(row[8]),
-                receipt=_ordinal(row[9], receipts),
-            )
-            token_high = row[10]
-            approval = _approval(row[0], row[11:17]) if row[15] is not None else None
-            lease = Lease(row[17], row[18], row[19]) if row[17] is not None else None
-        return Slot(
-            intent=intent,
-            approval=approval,
-            lease=lease,
-            token_high=token_high,
-            effects=tuple(Effect(payload_name(e[1], ""), e[2], e[3]) for e in effects),
-            fence=fence,
-            calls=calls,
-            rejected=rejected,
-            progress=Progress(progress["token"], _ordinal(progress["receipt"], receipts)) if progress else None,
-        )
+    def _parsed(self) -> Stores:
+        slots = list(self._stores.slots)
+        for index, name in enumerate(self._names):
+            mine = [e for e in self._effects if e[0] == name]
+            raw = (self._rows.get(name), mine, self._counts.get(name, (0, 0, 0)), self._marks.get(name))
+            if raw != self._raw[index]:
+                self._raw[index] = raw
+                slot = _slot(*raw)
+                if slot != slots[index]:
+                    slots[index] = slot
+        return Stores(self._revision, tuple(slots))
 
     @staticmethod
     def _progress(checkpoint: bytes | None) -> dict[str, Any]:
@@ -199,6 +177,37 @@ class Oracle:
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedError(f"the checkpoint is torn: {checkpoint[:80]!r}") from error
         return keys
+
+
+def _slot(row: Any, effects: list[Any], counts: tuple[int, int, int], progress: Any) -> Slot:
+    calls, fence, rejected = counts
+    receipts = [e[4] for e in effects]
+    intent, approval, lease, token_high = None, None, None, 0
+    if row is not None:
+        intent = Intent(
+            digest=payload_name(row[2], row[1]),
+            state=State(row[3]),
+            deadline_ms=row[4],
+            attempts=row[5],
+            in_doubt=bool(row[6]),
+            cancel_requested=bool(row[7]),
+            cleaned=bool(row[8]),
+            receipt=_ordinal(row[9], receipts),
+        )
+        token_high = row[10]
+        approval = _approval(row[0], row[11:17]) if row[15] is not None else None
+        lease = Lease(row[17], row[18], row[19]) if row[17] is not None else None
+    return Slot(
+        intent=intent,
+        approval=approval,
+        lease=lease,
+        token_high=token_high,
+        effects=tuple(Effect(payload_name(e[1], ""), e[2], e[3]) for e in effects),
+        fence=fence,
+        calls=calls,
+        rejected=rejected,
+        progress=Progress(progress["token"], _ordinal(progress["receipt"], receipts)) if progress else None,
+    )
 
 
 def _ordinal(receipt: str, receipts: list[str]) -> int:

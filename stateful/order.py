@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from attrs import frozen
 
@@ -68,12 +68,13 @@ class Rig:
         *,
         in_memory: bool = True,
         across_processes: bool = False,
+        folder: Path | None = None,
         workers: int = 2,
         keys: int = 2,
     ) -> None:
         self.subject = subject
         self.model = Model(subject.relaxed(contracts), limits or Limits(), workers, keys)
-        self.medium = MemoryMedium() if in_memory else FolderMedium()
+        self.medium = MemoryMedium() if in_memory else FolderMedium(folder)
         time = SharedTimeAcrossProcesses() if across_processes else SharedTime()
         self.bench = Bench(subject, self.model, self.medium, time=time)
         self.judge = Judge(self.model, subject.capabilities)
@@ -86,7 +87,7 @@ class Rig:
         self.steps_done = 0
         self.orders_done = 0
 
-    def __enter__(self) -> Rig:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -99,6 +100,12 @@ class Rig:
             self.bench.end()
         finally:
             self.medium.close()
+
+    def look(self) -> Oracle:
+        """An oracle on the stores as they are."""
+        if self.oracle is None:
+            self.oracle = Oracle(self.medium, self.model, ledger=self.subject.has_ledger)
+        return self.oracle
 
     def look_away(self) -> None:
         """Close the oracle: nothing may be open when stores are put back or a process forks."""
@@ -114,15 +121,13 @@ class Rig:
         self._own = 1_000_000
         self.judge.reset()
         self.orders_done += 1
-        if not self.medium.in_memory:
-            self.look_away()
         try:
             self.bench.reset()
         except SubjectFailedError as error:
             return Finding(ANSWERS.id, f"opening the subject on empty stores: {error}")
-        if self.oracle is None:
-            self.oracle = Oracle(self.medium, self.model, ledger=self.subject.has_ledger)
-        self.oracle.reset()
+        if self.oracle is not None and self.oracle.generation != self.medium.generation:
+            self.look_away()
+        self.look().reset()
         return None
 
     def can(self, step: Step) -> bool:

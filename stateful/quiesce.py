@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from model.actions import Verb
 from model.step import Model
 from model.words import IN_FLIGHT, TERMINAL, Capability, Grant, Slot, State, World
 from stateful.judge import Judge

@@ -110,7 +110,11 @@ def _slot_changes(was: Slot, now: Slot) -> Iterator[str]:
         yield from _intent_changes(was, now)
     if was.approval != now.approval:
         approval = now.approval
-        yield f"approval {approval.status} for {approval.digest} until {approval.expiry_ms}" if approval else "no approval"
+        yield (
+            f"approval {approval.status} for {approval.digest} until {approval.expiry_ms}"
+            if approval
+            else "no approval"
+        )
     if was.lease != now.lease:
         lease = now.lease
         yield f"lease {lease.token} of {lease.owner} until {lease.expiry_ms}" if lease else "no lease"

@@ -107,7 +107,7 @@ def _capabilities(make: Any, name: str) -> frozenset[Capability]:
             f"subject {name!r} is not a dispatcher: it has no {', '.join(lacking) or 'constructor'}; "
             "see impl.protocol.Dispatcher, or derive from impl.BaseDispatcher"
         )
-    declared = getattr(make, "capabilities", frozenset())
+    declared: Any = getattr(make, "capabilities", frozenset())
     try:
         capabilities = frozenset(Capability(c) for c in declared)
     except (TypeError, ValueError) as error:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from collections.abc import Iterator
 from typing import Any
 
 import multiprocess

@@ -44,7 +44,8 @@ def targets(model: Model, verbs: frozenset[Verb], seed: int) -> list[Target]:
     while dry < TRIES:
         dry += 1
         chooser.reweigh()
-        world, steps = model.first(), []
+        world = model.first()
+        steps: list[Step] = []
         for _ in range(STEPS):
             action = chooser.choose(world).action
             then, outcome = model.step(world, action)

@@ -13,26 +13,31 @@ from __future__ import annotations
 import itertools
 import signal
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from attrs import evolve
 
 from model.actions import Action, Step, Verb
 from model.properties import ANSWERS, Moment, broken
-from model.words import IN_FLIGHT, Kind, Outcome, State
-from stateful.boundaries import Gate
+from model.words import IN_FLIGHT, Kind, Outcome, Reply, State
 from stateful.bench import SubjectFailedError
+from stateful.boundaries import Gate
 from stateful.children import Child, KillingGate, StoppingGate
 from stateful.engines.catalogue import Target, targets
 from stateful.engines.walk import verbs_of
+from stateful.fresh import job_for, run_fresh
 from stateful.judge import Finding
 from stateful.oracle import DamagedError, Oracle
 from stateful.order import Ran, Rig, Told
 from stateful.verdict import Tally
 
+T = TypeVar("T")
 NAME = "kills"
 BOUNDARIES_MAX = 200
 """An operation with more boundaries than this is cut, and the verdict says so."""
+SAMPLED, SAMPLE_EVERY = f"{Verb.DISPATCH} {Reply.DONE} -> {Kind.OK}", 4
+"""What is killed in fresh interpreters too: a send, at every fourth boundary."""
 FROZEN = frozenset({Verb.DISPATCH, Verb.WAKE, Verb.ACKNOWLEDGE, Verb.CHECKPOINT, Verb.RENEW, Verb.RECONCILE})
 """Operations that a stalled owner may be in the middle of when its lease is taken over."""
 
@@ -52,6 +57,27 @@ class Sweeper:
         self._each_boundary(target, KillingGate, self._killed)
         if target.action.verb in FROZEN and target.kind in {Kind.OK, Kind.REPLAYED} and self._rig.model.workers > 1:
             self._each_boundary(target, StoppingGate, self._frozen)
+
+    def sample(self, target: Target, every: int) -> None:
+        """Kill the target at every n-th boundary in a fresh interpreter, and recover in another."""
+        if not self._rig.subject.has_ledger or not self._lead_up(target):
+            return
+        for boundary in range(1, BOUNDARIES_MAX, every):
+            self._back()
+            status, _ = run_fresh(job_for(self._rig, target.action, boundary))
+            if status == 0:
+                return
+            step = Step(target.action, boundary)
+            told = (*self._told, Told(step, Outcome(Kind.KILLED)))
+            finding: Finding | None = Finding(ANSWERS.id, f"{step.label}: a fresh interpreter ended with {status}")
+            more: list[Told] = []
+            if status == -signal.SIGKILL:
+                self._tally.boundaries[f"{target.name}: killed in a fresh interpreter"] += 1
+                finding = self._observe(step, self._read())
+            if finding is None:
+                sent = run_fresh(job_for(self._rig, target.action, 0))[1]
+                finding, more = sent or (Finding(ANSWERS.id, "recovery did not end"), [])
+            self._tally.take(self._rig, Ran((*told, *more), finding, len(told)))
 
     # -- leading up -------------------------------------------------------------------------------------------
 
@@ -93,7 +119,7 @@ class Sweeper:
     ) -> None:
         for boundary in range(1, BOUNDARIES_MAX + 1):
             self._back()
-            with Child(lambda n=boundary: self._act(target.action, gate(), n)) as child:
+            with Child(partial(self._act, target.action, gate(), boundary)) as child:
                 ran = judged(target, boundary, child)
             if ran is None:
                 return
@@ -136,7 +162,7 @@ class Sweeper:
     def _receipts(self, key: int) -> list[str]:
         return self._looking(lambda oracle: oracle.receipts(key))
 
-    def _looking(self, look: Callable[[Oracle], Any]) -> Any:
+    def _looking(self, look: Callable[[Oracle], T]) -> T:
         oracle = Oracle(self._rig.medium, self._rig.model, ledger=self._rig.subject.has_ledger)
         try:
             return look(oracle)
@@ -193,16 +219,8 @@ class Sweeper:
     def _run_to_rest(self, action: Action) -> tuple[Finding | None, list[Told]]:
         rig = self._rig
         rig.told = []
-        dead = rig.bench.processes[action.worker]
-        rig.bench.end_process(dead)
-        try:
-            for index, process in enumerate(rig.bench.processes):
-                alive = index >= rig.model.workers or rig.judge.world.workers[index].alive
-                if alive and (process is not dead or action.worker < 0):
-                    rig.bench.attach(process)
-        except SubjectFailedError as error:
-            return Finding(ANSWERS.id, f"opening after the death: {error}"), []
-        rig.oracle = Oracle(rig.medium, rig.model, ledger=rig.subject.has_ledger)
+        rig.bench.end_process(rig.bench.processes[action.worker])
+        rig.look()
         return rig.finish(), rig.told
 
     # -- frozen -----------------------------------------------------------------------------------------------
@@ -245,9 +263,7 @@ class Sweeper:
         """In a child: another worker waits until the lease has run out, takes the key over and finishes it."""
         rig, name = self._rig, f"w{other + 1} k{key + 1}"
         rig.told = []
-        for process in (rig.bench.processes[other], rig.bench.processes[-1]):
-            rig.bench.attach(process)
-        rig.oracle = Oracle(rig.medium, rig.model, ledger=rig.subject.has_ledger)
+        rig.look()
 
         def state() -> State | None:
             intent = rig.judge.world.stores.slots[key].intent
@@ -285,5 +301,7 @@ def run(rig: Rig, seed: int, part: int, parts: int, tally: Tally) -> None:
     sweeper = Sweeper(rig, tally)
     for target in itertools.islice(catalogue(rig, seed), part, None, parts):
         sweeper.sweep(target)
+        if target.name == SAMPLED:
+            sweeper.sample(target, SAMPLE_EVERY)
         if tally.stop_at_first and tally.broken:
             return

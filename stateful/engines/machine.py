@@ -1,14 +1,15 @@
 """The machine engine: a Hypothesis ``RuleBasedStateMachine`` that drives model and subject in lockstep.
 
 A rule for each verb, or for a few that share one, each with a real precondition: there is an action that makes sense
-now. Time's tick is always enabled, so that no order ends for want of a step. The stores are real SQLite files, and a process can die at any
-boundary of any operation.
+now. Time's tick is always enabled, so that no order ends for want of a step. The stores are real SQLite files, and a
+process can die at any boundary of any operation.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
@@ -43,7 +44,7 @@ RULES: dict[str, tuple[Verb, ...]] = _GROUPED | {
 _DRAW_MAX = (1 << 17) - 1
 
 
-class Found(Exception):
+class Found(Exception):  # noqa: N818 - an event, not an error
     """An order broke a promise: Hypothesis need not go on with it."""
 
 
@@ -161,7 +162,5 @@ def _run_some(rig: Rig, number: int, count: int, tally: Tally) -> None:
         suppress_health_check=list(HealthCheck),
     )
     machine = seed(number)(machine_for(rig, tally))
-    try:
+    with suppress(Found):
         run_state_machine_as_test(machine, settings=chosen)
-    except Found:
-        pass

@@ -13,9 +13,9 @@ from itertools import accumulate
 from model.actions import ALPHABET, Action, Step, Verb
 from model.step import Model
 from model.words import Reply, World
-from stateful.order import Rig
 from stateful.engines.guide import next_label
 from stateful.judge import Finding
+from stateful.order import Rig
 from stateful.verdict import Tally
 
 NAME = "walk"
