@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import cache
 
 from attrs import field, frozen
 
@@ -51,10 +52,10 @@ Predicate = Callable[[Moment, Slot, Slot, bool], bool]
 
 @frozen
 class Property:
-    """A promise. ``name`` is a sentence; ``holds`` sees a moment, one key's slot before and after
-    it, and whether the action was about that key.
+    """A promise. ``name`` is a sentence.
 
-    ``needs`` lists the capabilities without which a dispatcher cannot be judged by it.
+    ``holds`` sees a moment, one key's slot before and after it, and whether the action was about that key. ``needs``
+    lists the capabilities without which a dispatcher cannot be judged by it.
     """
 
     id: str
@@ -402,22 +403,28 @@ def _saw_reconciled(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     return m.action.verb is Verb.RECONCILE and m.outcome.kind in {Kind.OK, Kind.REPLAYED}
 
 
+@cache
+def _judged(sort: Sort, capabilities: frozenset[Capability]) -> tuple[tuple[Property, Predicate], ...]:
+    """The properties of one sort that a dispatcher with these capabilities is judged by."""
+    return tuple((p, p.holds) for p in PROPERTIES.values() if p.sort is sort and p.needs <= capabilities)
+
+
 def broken(m: Moment, capabilities: frozenset[Capability]) -> Property | None:
     """The first *always* property that this moment breaks, or None."""
     for key, (was, now) in enumerate(zip(m.before.slots, m.after.slots, strict=True)):
-        if key != m.key and was is now:
+        mine = key == m.key
+        if was is now and not mine:
             continue
-        for prop in PROPERTIES.values():
-            if prop.sort is Sort.ALWAYS and prop.needs <= capabilities and not prop.holds(m, was, now, key == m.key):
+        for prop, holds in _judged(Sort.ALWAYS, capabilities):
+            if not holds(m, was, now, mine):
                 return prop
     return None
 
 
 def stuck(m: Moment, capabilities: frozenset[Capability]) -> Property | None:
     """The first *eventually* property that the stores after quiesce break, or None."""
-    for prop in PROPERTIES.values():
-        judged = prop.sort is Sort.EVENTUALLY and prop.needs <= capabilities
-        if judged and not all(prop.holds(m, s, s, False) for s in m.after.slots):
+    for prop, holds in _judged(Sort.EVENTUALLY, capabilities):
+        if not all(holds(m, s, s, False) for s in m.after.slots):
             return prop
     return None
 

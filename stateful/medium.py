@@ -16,12 +16,14 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from stateful.boundaries import Gate, GatedConnection
+
+C = TypeVar("C", bound=sqlite3.Connection)
 
 _serial = itertools.count()
 scratch: Path | None = None
@@ -151,7 +153,7 @@ class FolderMedium:
         connection.release = release
         return connection
 
-    def _open(self, name: str, factory: Callable[..., Any] = sqlite3.Connection) -> Any:
+    def _open(self, name: str, factory: type[C]) -> C:
         return sqlite3.connect(name, isolation_level=None, factory=factory)
 
     def look(self, path: Path) -> View:
@@ -214,7 +216,7 @@ class FolderMedium:
         self._pools = not any(anchor.has_log for anchor in self._anchors.values())
 
     def _anchor(self, name: str) -> Anchor:
-        return Anchor(self._open(name))
+        return Anchor(self._open(name, sqlite3.Connection))
 
     def _tidy(self) -> None:
         """Put back the files that are no databases."""
@@ -272,14 +274,14 @@ class MemoryMedium(FolderMedium):
         super().__init__()
         self._serial = next(_serial)
 
-    def _open(self, name: str, factory: Callable[..., Any] = sqlite3.Connection) -> Any:
+    def _open(self, name: str, factory: type[C]) -> C:
         # A name of its own in each generation: what a subject may still hold open is not met again.
         uri = f"file:/{os.getpid()}-{self._serial}-{self.generation}{quote(name)}?vfs=memdb"
         return sqlite3.connect(uri, uri=True, isolation_level=None, factory=factory)
 
     def look(self, path: Path) -> View:
         """A view for an oracle."""
-        return View(self._open(str(path)))
+        return View(self._open(str(path), sqlite3.Connection))
 
     def keep_template(self) -> None:
         """Remember the stores as they are, for ``put_back``. No process may be running."""
@@ -288,7 +290,7 @@ class MemoryMedium(FolderMedium):
         self._templates = {name: anchor.copied() for name, anchor in self._anchors.items()}
 
     def _anchor(self, name: str) -> Anchor:
-        connection = self._open(name)
+        connection = self._open(name, sqlite3.Connection)
         if name in self._templates:
             self._templates[name].backup(connection)
         return Anchor(connection)
@@ -310,5 +312,7 @@ def _write(path: str, data: bytes) -> None:
     except FileNotFoundError:
         os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - hot
         handle = os.open(path, flags, 0o600)
-    with open(handle, "wb", buffering=0) as file:
-        file.write(data)
+    try:
+        os.write(handle, data)
+    finally:
+        os.close(handle)
