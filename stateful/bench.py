@@ -220,6 +220,8 @@ class Bench:
         if action.verb is Verb.WAKE and process.permit is not None:
             key = process.permit[0]
         answer = _DO[action.verb](self, process, action, key)
+        if process.gate.dead:  # a swallowed crash is a crash all the same, and what it says afterwards is nothing
+            raise Crash
         if not isinstance(answer, Answer) or not isinstance(answer.kind, Kind):
             raise SubjectFailedError(f"it answered {answer!r} to {action.label!r}, which is no impl.Answer")
         value = answer.token or answer.count

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from impl.protocol import Files
 
@@ -80,6 +80,14 @@ class GatedConnection(sqlite3.Connection):
         self.gate.reach(self.store, "COMMIT")
         super().commit()
 
+    def __exit__(self, kind: object, value: object, trace: object, /) -> Literal[False]:
+        """Commit or roll back at the end of a ``with``: the built-in one does not ask ``commit``."""
+        if kind is None:
+            self.commit()
+        else:
+            self.rollback()
+        return False
+
     def cursor(self, factory: Any = None, /) -> Any:
         """A cursor each of whose statements is a boundary."""
         return super().cursor(factory or GatedCursor)
@@ -107,6 +115,20 @@ class GatedCursor(sqlite3.Cursor):
         connection: Any = self.connection
         connection.gate.reach(connection.store, sql)
         super().execute(sql, parameters)
+        return self
+
+    def executemany(self, sql: str, parameters: Any, /) -> GatedCursor:
+        """Run one statement with many parameters; a boundary before it."""
+        connection: Any = self.connection
+        connection.gate.reach(connection.store, sql)
+        super().executemany(sql, parameters)
+        return self
+
+    def executescript(self, sql: str, /) -> GatedCursor:
+        """Run a script; a boundary before it."""
+        connection: Any = self.connection
+        connection.gate.reach(connection.store, sql)
+        super().executescript(sql)
         return self
 
 

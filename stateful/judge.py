@@ -55,10 +55,6 @@ class Judge:
         """One of the possible worlds."""
         return self.worlds[0]
 
-    def merged(self, read: Stores) -> Stores:
-        """What was read, and for a subject without a readable ledger the model's word for the rest."""
-        return read
-
     def observe(self, step: Step, outcome: Outcome, read: Stores | None) -> Finding | None:
         """Take in one step: its outcome, and the stores read after it. A finding if it breaks a named promise.
 
@@ -92,24 +88,41 @@ class Judge:
         return None
 
     def observe_sink(self, step: Step, outcome: Outcome, sink: Stores) -> Finding | None:
-        """Take in one step of a subject whose own rows cannot be read: the model speaks for them, the sink for itself."""
-        world = self.worlds[0]
-        if outcome.kind is Kind.KILLED and step.action.verb is not Verb.KILL:
-            stages = possible.after_crash(self.model, self.worlds, step.action)
-            then = next((w for w in stages if _same_effects(w.stores, sink)), stages[-1])
-        else:
-            then, _ = self.model.step(world, step.action)
-        slots = tuple(
-            evolve(s, effects=r.effects, fence=r.fence, calls=r.calls, rejected=r.rejected)
-            for s, r in zip(then.stores.slots, sink.slots, strict=True)
-        )
-        read = Stores(then.stores.revision, slots)
-        moment = self._moment(step, outcome, self.stores, read, world)
+        """Take in one step of a subject whose own rows cannot be read: the model speaks for them, the sink for itself.
+
+        Its answers and its effects tell which of the possible worlds it is in. Where they fit none, all stay.
+        """
+        reached = self._reached(step, outcome)
+        reached = [r for r in reached if _same_effects(r[1].stores, sink)] or reached
+        before, then = reached[0]
+        read = self.merged(then.stores, sink)
+        moment = self._moment(step, outcome, before.stores, read, before)
         self.witnesses.update(witnessed(moment))
         self.stores = read
-        self.worlds = (self._resynced(evolve(then, stores=read), step, outcome, read, keep=True),)
+        worlds = dict.fromkeys(
+            self._resynced(world, step, outcome, self.merged(world.stores, sink), keep=True) for _, world in reached
+        )
+        self.worlds = tuple(worlds)[:WORLDS_MAX]
         prop = broken(moment, self.capabilities)
-        return Finding(prop.id, self._detail(step, outcome, world)) if prop is not None else None
+        return Finding(prop.id, self._detail(step, outcome, before)) if prop is not None else None
+
+    def _reached(self, step: Step, outcome: Outcome) -> list[tuple[World, World]]:
+        """The possible worlds before and after a step, those first of all that agree with its answer."""
+        action = step.action
+        if outcome.kind is Kind.KILLED and action.verb is not Verb.KILL:
+            return [(w, then) for w in self.worlds for then in possible.after_crash(self.model, (w,), action)]
+        taken = [(w, *self.model.step(w, action)) for w in self.worlds if self.model.is_enabled(action, w)]
+        agreeing = [(w, then) for w, then, answer in taken if answer.kind is outcome.kind]
+        return agreeing or [(w, then) for w, then, _ in taken]
+
+    @staticmethod
+    def merged(stores: Stores, sink: Stores) -> Stores:
+        """The model's word for the ledger and the checkpoint, and the sink's for itself."""
+        slots = tuple(
+            evolve(s, effects=r.effects, fence=r.fence, calls=r.calls, rejected=r.rejected)
+            for s, r in zip(stores.slots, sink.slots, strict=True)
+        )
+        return Stores(stores.revision, slots)
 
     def at_rest(self) -> Finding | None:
         """After quiesce: a finding if something has not ended."""
@@ -167,7 +180,9 @@ class Judge:
 
 
 def _same_effects(a: Stores, b: Stores) -> bool:
-    return all(len(x.effects) == len(y.effects) for x, y in zip(a.slots, b.slots, strict=True))
+    return all(
+        [e.digest for e in x.effects] == [e.digest for e in y.effects] for x, y in zip(a.slots, b.slots, strict=True)
+    )
 
 
 def told(outcome: Outcome) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from attrs import frozen
 
-from model.actions import Step, Verb, instant
+from model.actions import ALPHABET, Step, Verb, instant
 from model.contracts import Contracts, Limits
 from model.properties import ANSWERS, CONFORMS
 from model.step import Model
@@ -131,7 +131,10 @@ class Rig:
         return None
 
     def can(self, step: Step) -> bool:
-        """Whether the step makes sense now."""
+        """Whether the step makes sense now, and for this subject: a trace may come from one that has more parts."""
+        needs = ALPHABET[step.action.verb].needs
+        if needs is not None and needs not in self.subject.capabilities:
+            return False
         return self.model.is_enabled(step.action, self.judge.world)
 
     def do(self, step: Step) -> Finding | None:

@@ -172,6 +172,11 @@ class Sweeper:
     def _read(self) -> Any:
         return self._looking(Oracle.read)
 
+    def _stores(self) -> Any:
+        """What is stored now; for a subject whose rows cannot be read, the model's word for them."""
+        read, judge = self._read(), self._rig.judge
+        return read if self._rig.subject.has_ledger else judge.merged(judge.stores, read)
+
     # -- killed -----------------------------------------------------------------------------------------------
 
     def _killed(self, target: Target, boundary: int, child: Child) -> Ran | None:
@@ -233,12 +238,12 @@ class Sweeper:
         world = rig.judge.world
         key = world.workers[action.worker].stalled if action.verb is Verb.WAKE else action.key
         token = world.workers[action.worker].tokens[key]
-        at_freeze = rig.judge.stores = self._read()
+        at_freeze = rig.judge.stores = self._stores()
         rig.judge.worlds = (evolve(world, stores=rig.judge.stores),)
         other = 1 - action.worker if action.worker < 2 else 0
         with Child(lambda: self._take_over(other, key)) as successor:
             finding, told, now_ms = successor.wait().sent or (Finding(ANSWERS.id, "the takeover did not end"), [], 0)
-        before = self._read()
+        before = self._stores()
         child.go_on()
         ended = child.wait()
         steps = (*self._told, *_as_stall(rig, action, key, told))
@@ -246,7 +251,7 @@ class Sweeper:
             finding = Finding(ANSWERS.id, f"{action.label}: it did not go on after it was woken")
         if finding is None:
             outcome: Outcome = ended.sent[0]
-            after = self._read()
+            after = self._stores()
             if before.slots[key].token_high == at_freeze.slots[key].token_high:
                 now_ms = self._now_ms  # it froze with the lock in hand: nobody took over, and it ran at its own time
             elif action.verb is Verb.DISPATCH and at_freeze != world.stores:

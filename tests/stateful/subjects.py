@@ -1,0 +1,168 @@
+"""Dispatchers that lie, break or misbehave, each in one way: what the harness must see through."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import ClassVar
+
+from attrs import evolve
+
+from impl import Answer, BaseDispatcher
+from impl.sqlite import SqliteDispatcher
+from model.words import Capability, Kind
+
+
+class Honest(SqliteDispatcher):
+    """The SQLite dispatcher as it is."""
+
+
+class LosesSubmit(SqliteDispatcher):
+    """It acknowledges an intent that it did not store."""
+
+    def submit(self, key, payload):
+        return Answer(Kind.OK)
+
+
+class AppliesTwice(SqliteDispatcher):
+    """It sends twice and reports once."""
+
+    def apply(self, permit):
+        answer = super().apply(permit)
+        self.site.sink.apply(permit.request)
+        return answer
+
+
+class SwallowsCrash(SqliteDispatcher):
+    """It catches whatever goes wrong, its own death too, and says that all went well."""
+
+    def submit(self, key, payload):
+        return self._always(super().submit, key, payload)
+
+    def dispatch(self, key, token):
+        return self._always(super().dispatch, key, token)
+
+    def acknowledge(self, key, token, answer):
+        return self._always(super().acknowledge, key, token, answer)
+
+    @staticmethod
+    def _always(work, *arguments):
+        for _ in range(3):
+            try:
+                return work(*arguments)
+            except BaseException:  # noqa: BLE001, S112 - the very mistake
+                continue
+        return Answer(Kind.OK, receipt="r-1")
+
+
+class Raises(SqliteDispatcher):
+    """It raises instead of answering."""
+
+    def claim(self, key):
+        raise ValueError("no lease today")
+
+
+class RaisesWhenOpened(SqliteDispatcher):
+    """It cannot even be opened."""
+
+    def __init__(self, site):
+        raise OSError("no disk today")
+
+
+class AnswersNone(SqliteDispatcher):
+    """It answers nothing."""
+
+    def dispatch(self, key, token):
+        super().dispatch(key, token)
+
+
+class WrongToken(SqliteDispatcher):
+    """It hands out a token other than the one that it stored."""
+
+    def claim(self, key):
+        answer = super().claim(key)
+        return evolve(answer, token=answer.token + 1) if answer.token else answer
+
+
+class RefusesRenewal(SqliteDispatcher):
+    """It refuses what it should grant."""
+
+    def renew(self, key, token):
+        return Answer(Kind.REFUSED, "not in the mood")
+
+
+class MovesDeadline(SqliteDispatcher):
+    """It answers well and stores something else."""
+
+    def submit(self, key, payload):
+        answer = super().submit(key, payload)
+        if answer.kind is Kind.OK:
+            self.ledger._connection.execute("UPDATE intents SET deadline_ms = deadline_ms + 1 WHERE key = ?", (key,))
+        return answer
+
+
+class MovesDeadlineAndForgets(MovesDeadline):
+    """A difference that breaks no named promise, and later one that does."""
+
+    def claim(self, key):
+        answer = super().claim(key)
+        self.ledger._connection.execute("DELETE FROM intents WHERE key = ?", (key,))
+        return answer
+
+
+class StoresInTwoGoes(SqliteDispatcher):
+    """A death between its two transactions leaves rows that are neither before nor after."""
+
+    def submit(self, key, payload):
+        answer = super().submit(key, payload)
+        if answer.kind is Kind.OK:
+            execute = self.ledger._connection.execute
+            execute("UPDATE intents SET deadline_ms = deadline_ms + 1 WHERE key = ?", (key,))
+            execute("UPDATE intents SET deadline_ms = deadline_ms - 1 WHERE key = ?", (key,))
+        return answer
+
+
+class Hangs(SqliteDispatcher):
+    """It never answers."""
+
+    def dispatch(self, key, token):
+        while True:
+            pass
+
+
+class Exits(SqliteDispatcher):
+    """It ends its process."""
+
+    def dispatch(self, key, token):
+        os._exit(7)
+
+
+class Floods(SqliteDispatcher):
+    """It prints without end."""
+
+    def submit(self, key, payload):
+        sys.stdout.write("x" * (1 << 20))
+        os.write(1, b"y" * (1 << 16))
+        return super().submit(key, payload)
+
+
+class ClaimsLeases(BaseDispatcher):
+    """It declares a capability that it has no methods for."""
+
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.LEASES})
+
+    def submit(self, key, payload):
+        return Answer(Kind.OK)
+
+    def dispatch(self, key, token):
+        return Answer(Kind.OK)
+
+
+class ClaimsMagic(ClaimsLeases):
+    """It declares a capability that does not exist."""
+
+    capabilities: ClassVar[frozenset[str]] = frozenset({"magic"})
+
+
+class NoDispatcher:
+    """It has nothing of a dispatcher."""
