@@ -47,6 +47,7 @@ from model.words import (
 T = TypeVar("T")
 
 OK = Outcome(Kind.OK)
+_METHODS = {verb: f"_{verb}" for verb in Verb}
 
 
 def refused(reason: str) -> Outcome:
@@ -110,7 +111,7 @@ class Model:
 
     def take(self, world: World, action: Action) -> Taken:
         """``action`` stage by stage; no stages where it changes nothing."""
-        taken: Taken = getattr(self, f"_{action.verb}")(world, action)
+        taken: Taken = getattr(self, _METHODS[action.verb])(world, action)
         return taken
 
     # -- clients ----------------------------------------------------------------------------------------------

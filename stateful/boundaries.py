@@ -52,6 +52,9 @@ class Gate:
         raise Crash
 
 
+_execute = sqlite3.Connection.execute
+
+
 class GatedConnection(sqlite3.Connection):
     """A connection each of whose statements is a boundary, however it is issued."""
 
@@ -63,7 +66,7 @@ class GatedConnection(sqlite3.Connection):
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         """Run one statement behind a boundary."""
         self.gate.reach(self.store, sql)
-        return super().execute(sql, parameters)
+        return _execute(self, sql, parameters)
 
     def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
         """Run one statement with many parameters; a boundary before it."""

@@ -76,7 +76,8 @@ class Judge:
         else:
             worlds = possible.seen(possible.after(self.model, self.worlds, action, outcome), read)
         if action.key >= 0 or action.verb is Verb.WAKE:
-            self.witnesses.update(witnessed(moment))
+            for id_ in witnessed(moment):
+                self.witnesses[id_] += 1
         prop = broken(moment, self.capabilities)
         if prop is not None:
             return Finding(prop.id, self._detail(step, outcome, world))

@@ -71,7 +71,7 @@ class Chooser:
     """Chooses steps at random: a verb by weight, then one of its actions that makes sense now."""
 
     def __init__(self, model: Model, verbs: frozenset[Verb], rng: random.Random) -> None:
-        self._by_verb = model.alphabet.by_verb
+        self._steps = tuple(tuple(Step(a) for a in model.alphabet.by_verb[v]) for v in _VERBS)
         self._model = model
         self._rng = rng
         self._verbs = verbs
@@ -91,13 +91,12 @@ class Chooser:
         if rng.random() < GUIDED:
             followed = self.follow(world, int(rng.random() * (1 << 16)))
             if followed is not None:
-                return self._maybe_killed(followed)
+                return self._maybe_killed(Step(followed))
         for _ in range(40):
-            verb = _VERBS[bisect(self._bounds, rng.random() * total)]
-            actions = self._by_verb[verb]
-            action = actions[int(rng.random() * len(actions))]
-            if self._model.is_enabled(action, world):
-                return self._maybe_killed(action)
+            steps = self._steps[bisect(self._bounds, rng.random() * total)]
+            step = steps[int(rng.random() * len(steps))]
+            if self._model.is_enabled(step.action, world):
+                return self._maybe_killed(step)
         return Step(self._tick)
 
     def follow(self, world: World, draw: int) -> Action | None:
@@ -113,12 +112,12 @@ class Chooser:
             else None
         )
 
-    def _maybe_killed(self, action: Action) -> Step:
-        rng = self._rng
-        one_in = KILL_SEND_ONE_IN if action.verb in _SENDS else KILL_ONE_IN
-        if ALPHABET[action.verb].stores and rng.random() * one_in < 1:
-            return Step(action, 1 + int(rng.random() * BOUNDARY_MAX))
-        return Step(action)
+    def _maybe_killed(self, step: Step) -> Step:
+        rng, verb = self._rng, step.action.verb
+        one_in = KILL_SEND_ONE_IN if verb in _SENDS else KILL_ONE_IN
+        if ALPHABET[verb].stores and rng.random() * one_in < 1:
+            return Step(step.action, 1 + int(rng.random() * BOUNDARY_MAX))
+        return step
 
 
 def verbs_of(rig: Rig) -> frozenset[Verb]:
