@@ -64,13 +64,26 @@ TICKS = tuple(f"{what}{tick}" for what in ("lease", "approval", "deadline") for 
 WALL_OFFSETS_MS = {"back": -3_600_000, "ahead": 3_600_000, "true": 0}
 """How far a worker's wall clock may be off; leases and deadlines must not notice."""
 
+REORDERED = "p1-reordered"
+"""The first payload with its members in another order, at every depth: it means the same."""
+MEANS = {**{p: p for p in PAYLOADS}, REORDERED: PAYLOADS[0]}
+"""What a submitted payload means."""
 AGAIN = "again"
 """Not a payload: the very grant that the approver gave last."""
 
 ALPHABET: dict[Verb, Form] = {
-    Verb.SUBMIT: Form("a client submits a payload under a key", key=True, choice="payload", choices=PAYLOADS),
+    Verb.SUBMIT: Form(
+        "a client submits a payload under a key",
+        key=True,
+        choice="payload",
+        choices=(*PAYLOADS, REORDERED),
+    ),
     Verb.APPROVE: Form(
-        "the approver grants one payload", key=True, choice="payload", choices=PAYLOADS, needs=Capability.APPROVALS
+        "the approver grants one payload, or somebody hands the last grant in again",
+        key=True,
+        choice="payload",
+        choices=(*PAYLOADS, AGAIN),
+        needs=Capability.APPROVALS,
     ),
     Verb.DENY: Form("the approver denies the key", key=True, needs=Capability.APPROVALS),
     Verb.REVOKE: Form("the approver takes the grant back", key=True, needs=Capability.APPROVALS),

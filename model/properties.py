@@ -13,7 +13,7 @@ from functools import cache
 
 from attrs import field, frozen
 
-from model.actions import Action, Verb
+from model.actions import MEANS, Action, Verb
 from model.contracts import Limits
 from model.words import IN_FLIGHT, TERMINAL, Capability, Grant, Kind, Outcome, Slot, State, Stores
 
@@ -121,9 +121,18 @@ def _one_effect(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     return len(now.effects) <= 1
 
 
+def _submitted_right(m: Moment, digest: str) -> bool:
+    """Whether a payload for a key that has one was answered as it should: refused if changed, replayed if it is equal."""
+    kind = m.outcome.kind
+    if MEANS[m.action.choice] != digest:
+        return kind in {Kind.REFUSED, Kind.KILLED}
+    return kind is not Kind.REFUSED or m.outcome.reason == "busy"
+
+
 @_property(
     "right-payload",
-    "An effect carries exactly the payload that was submitted under its key, and a changed payload is refused.",
+    "An effect carries exactly the payload that was submitted under its key; a changed payload is refused, an equal one "
+    "is not.",
     "Whoever approved one payload did not approve another.",
 )
 def _right_payload(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
@@ -131,8 +140,7 @@ def _right_payload(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
         return now.intent is None or all(e.digest == now.intent.digest for e in now.effects)
     if now.intent is not None and now.intent.digest != was.intent.digest:
         return False
-    changed = m.action.verb is Verb.SUBMIT and m.action.choice != was.intent.digest
-    if changed and m.outcome.kind not in {Kind.REFUSED, Kind.KILLED} and mine:
+    if mine and m.action.verb is Verb.SUBMIT and not _submitted_right(m, was.intent.digest):
         return False
     return all(e.digest == was.intent.digest for e in now.effects)
 
@@ -263,14 +271,24 @@ def _deadline_kept(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     return all(e.at_ms < deadline_ms for e in now.effects)
 
 
+def _notes_cancel(slot: Slot) -> bool:
+    return slot.intent is not None and slot.intent.cancel_requested
+
+
 @_property(
     "cancel-honoured",
-    "After an acknowledged cancellation no effect starts, and clean-up has run.",
+    "After an acknowledged cancellation no effect starts, and clean-up has run; one that came late is not forgotten.",
     "Either the cancellation wins before the effect starts, or the client is told that it may have come too late.",
     Capability.CANCELLATION,
 )
 def _cancel_honoured(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
-    if was.intent is not None and was.intent.state is State.CANCELLED and _landed(was, now):
+    if was.intent is not None:
+        if was.intent.state is State.CANCELLED and _landed(was, now):
+            return False
+        if was.intent.cancel_requested and ((mine and _authorised(m, was, now)) or not _notes_cancel(now)):
+            return False
+    noted = mine and m.action.verb is Verb.CANCEL and m.outcome.kind is Kind.UNKNOWN
+    if noted and not _notes_cancel(now):
         return False
     if now.intent is None or now.intent.state is not State.CANCELLED:
         return True
@@ -321,6 +339,60 @@ def _one_lease(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     if m.action.verb is Verb.RENEW and m.outcome.kind is Kind.OK and mine:
         return held and was.lease is not None and was.lease.token == m.token
     return True
+
+
+@_property(
+    "lease-kept",
+    "A valid lease ends by its owner's hand or with its intent, and by nothing else.",
+    "A recovery that takes a lease from a living owner makes two of one.",
+    Capability.LEASES,
+    LEDGER,
+)
+def _lease_kept(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
+    if was.lease is None or m.now_ms >= was.lease.expiry_ms:
+        return True
+    if now.lease is not None and now.lease.token == was.lease.token:
+        return now.lease.owner == was.lease.owner
+    ended = now.intent is not None and now.intent.state in TERMINAL
+    return ended or (mine and m.action.verb is Verb.RELEASE and m.token == was.lease.token)
+
+
+@_property(
+    "grant-kept",
+    "An accepted grant is kept until it is spent on an attempt or taken back, and then never opens the gate again.",
+    "A grant that is lost stops the work; one that comes back opens a gate that somebody closed.",
+    Capability.APPROVALS,
+    LEDGER,
+)
+def _grant_kept(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
+    old, new = was.approval, now.approval
+    accepted = mine and m.action.verb is Verb.APPROVE and m.outcome.kind is Kind.OK
+    if accepted and (new is None or new.status is not Grant.GRANTED):
+        return False
+    if old is None:
+        return True
+    if new is None:
+        return False
+    if (old.digest, old.expiry_ms, old.revision, old.approver) != (
+        new.digest,
+        new.expiry_ms,
+        new.revision,
+        new.approver,
+    ):
+        return m.action.verb in {Verb.APPROVE, Verb.FORGE, Verb.DENY}
+    return _moves_on(m, was, now, old.status, new.status)
+
+
+def _moves_on(m: Moment, was: Slot, now: Slot, old: Grant, new: Grant) -> bool:
+    """Whether one grant's status may have gone from ``old`` to ``new`` in this moment."""
+    if old is new:
+        return True
+    if new is Grant.SPENT:
+        counted = was.intent is not None and now.intent is not None and now.intent.attempts > was.intent.attempts
+        return old is Grant.GRANTED and counted
+    if new is Grant.GRANTED:
+        return old is Grant.SPENT and m.action.verb in {Verb.ACKNOWLEDGE, Verb.RECONCILE}
+    return old is not Grant.DENIED
 
 
 @_property(

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from attrs import evolve, field, frozen
 
-from model.actions import AGAIN, WALL_OFFSETS_MS, Action, Alphabet, Verb, instant, is_enabled
+from model.actions import AGAIN, MEANS, WALL_OFFSETS_MS, Action, Alphabet, Verb, instant, is_enabled
 from model.contracts import (
     ApprovalGate,
     Cancellation,
@@ -118,13 +118,13 @@ class Model:
 
     def _submit(self, world: World, action: Action) -> Taken:
         slot = world.stores.slots[action.key]
-        intent = slot.intent
+        intent, digest = slot.intent, MEANS[action.choice]
         if intent is None:
-            intent = Intent(action.choice, State.PENDING, world.now_ms + self.limits.deadline_ms)
-        elif intent.digest == action.choice:
+            intent = Intent(digest, State.PENDING, world.now_ms + self.limits.deadline_ms)
+        elif intent.digest == digest:
             return Taken((), Outcome(Kind.REPLAYED, value=intent.receipt))
         elif self.contracts.idempotency is Idempotency.NONE and intent.state is State.PENDING:
-            intent = evolve(intent, digest=action.choice)
+            intent = evolve(intent, digest=digest)
         else:
             return Taken((), refused("another payload holds the key"))
         return Taken((with_slot(world, action.key, evolve(slot, intent=intent)),), OK)

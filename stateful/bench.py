@@ -15,10 +15,10 @@ from attrs import define, field
 from impl.approvals import digest_of, signed
 from impl.protocol import Answer, Decision, Files, Json, Overdue, Permit, Site
 from impl.sqlite import RealFiles, SqliteSink
-from model.actions import AGAIN, WALL_OFFSETS_MS, Action, Step, Verb
+from model.actions import AGAIN, REORDERED, WALL_OFFSETS_MS, Action, Step, Verb
 from model.contracts import Contracts, Limits
 from model.step import Model
-from model.words import Kind, Outcome, Reply, Stores
+from model.words import Approval, Kind, Outcome, Reply, Stores
 from stateful.boundaries import Crash, Gate, GatedConnection, GatedFiles
 from stateful.clock import LogicalClock, SharedTime
 from stateful.faults import ScriptedSink
@@ -26,10 +26,12 @@ from stateful.medium import FolderMedium
 from stateful.subject import Subject
 
 PAYLOADS: dict[str, Json] = {
-    "p1": {"room": "101", "guest": {"name": "Ada", "nights": 2}},
-    "p2": {"room": "101", "guest": {"name": "Ada", "nights": 3}},
+    "p1": {"room": "101", "guest": {"nights": 2, "name": "Ada"}},
+    "p2": {"room": "101", "guest": {"nights": 3, "name": "Ada"}},
 }
 """What the model's payload names stand for."""
+SUBMITTED: dict[str, Json] = {**PAYLOADS, REORDERED: {"guest": {"name": "Ada", "nights": 2}, "room": "101"}}
+"""What clients hand in."""
 DIGESTS = {name: digest_of(payload) for name, payload in PAYLOADS.items()}
 APPROVER_KEYS = {"alice": b"alice-signs-with-this", "mallory": b"mallory-has-a-key-too"}
 FORGED_KEY = b"not-the-key-of-anybody"
@@ -96,7 +98,6 @@ class Bench:
         self._files = files or RealFiles()
         self._has_template = False
         self.processes: list[Process] = []
-        self._grants: dict[int, Decision] = {}
 
     # -- lifecycle --------------------------------------------------------------------------------------------
 
@@ -251,21 +252,37 @@ class Bench:
 
     revision = 1
     digests: tuple[str, ...] = ()
+    approvals: tuple[Approval | None, ...] = ()
 
     def know_stores(self, stores: Stores) -> None:
         """What the approver sees before it decides: the policy revision and the digest under each key."""
         self.revision = stores.revision
         self.digests = tuple(s.intent.digest if s.intent else "" for s in stores.slots)
+        self.approvals = tuple(s.approval for s in stores.slots)
 
     def _submit(self, process: Process, action: Action, key: int) -> Any:
-        return self._call(process.dispatcher.submit, key_name(key), PAYLOADS[action.choice])
+        return self._call(process.dispatcher.submit, key_name(key), SUBMITTED[action.choice])
 
     def _approve(self, process: Process, action: Action, key: int) -> Any:
-        if action.choice != AGAIN:
-            approver = self.limits.approvers[0]
-            digest = DIGESTS[action.choice]
-            self._grants[key] = self._decision(key, "grant", digest, approver, APPROVER_KEYS[approver])
-        return self._call(process.dispatcher.decide, self._grants[key])
+        if action.choice == AGAIN:
+            return self._call(process.dispatcher.decide, self._last_grant(key))
+        approver = self.limits.approvers[0]
+        decision = self._decision(key, "grant", DIGESTS[action.choice], approver, APPROVER_KEYS[approver])
+        return self._call(process.dispatcher.decide, decision)
+
+    def _last_grant(self, key: int) -> Decision:
+        """The very decision that the ledger holds, signed as it was."""
+        approval = self.approvals[key]
+        assert approval is not None
+        decision = Decision(
+            key=key_name(key),
+            digest=DIGESTS[approval.digest],
+            approver=approval.approver,
+            verdict="grant",
+            expiry_ms=approval.expiry_ms,
+            revision=approval.revision,
+        )
+        return signed(decision, APPROVER_KEYS[approval.approver])
 
     def _deny(self, process: Process, action: Action, key: int) -> Any:
         return self._verdict(process, key, "deny")

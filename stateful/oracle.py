@@ -44,15 +44,19 @@ class DamagedError(ValueError):
     """A store cannot be read any more."""
 
 
+class StrayError(ValueError):
+    """There are rows under a key that nobody used."""
+
+
 @lru_cache(maxsize=4096)
-def payload_name(text: str, digest: str) -> str:
+def payload_name(text: str, digest: str | None = None) -> str:
     """The model's name of a stored payload; one that is unknown or that its digest belies keeps its own text."""
     try:
         payload = json.loads(text)
     except ValueError:
         return f"damaged: {text}"
     right = hashlib.sha256(_canonical(payload)).hexdigest()
-    if digest and digest != right:
+    if digest is not None and digest != right:
         return f"{text} under the digest of something else"
     return next((name for name, known in PAYLOADS.items() if known == payload), text)
 
@@ -123,7 +127,9 @@ class Oracle:
         return [r[4] for r in self._sink.rows(_EFFECTS_SQL) if r[0] == name]
 
     def read(self) -> Stores:
-        """What the stores hold now. Raises DamagedError if one of them cannot be read.
+        """What the stores hold now.
+
+        Raises DamagedError if one of them cannot be read, StrayError if there are rows that belong to no key.
 
         A store is read again only if its own stamp says that somebody has written to it.
         """
@@ -154,7 +160,7 @@ class Oracle:
         keys = {*self._rows, *self._counts, *self._marks, *(e[0] for e in self._effects)}
         strange = sorted(keys.difference(self._names))
         if strange:
-            raise DamagedError(f"there are rows under keys that nobody used: {', '.join(map(str, strange))}")
+            raise StrayError(f"there are rows under keys that nobody used: {', '.join(map(str, strange))}")
 
     def _parsed(self) -> Stores:
         slots = list(self._stores.slots)
@@ -202,7 +208,7 @@ def _slot(row: Any, effects: list[Any], counts: tuple[int, int, int], progress: 
         approval=approval,
         lease=lease,
         token_high=token_high,
-        effects=tuple(Effect(payload_name(e[1], ""), e[2], e[3]) for e in effects),
+        effects=tuple(Effect(payload_name(e[1]), e[2], e[3]) for e in effects),
         fence=fence,
         calls=calls,
         rejected=rejected,

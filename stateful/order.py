@@ -19,7 +19,7 @@ from stateful.bench import Bench, SubjectFailedError
 from stateful.clock import SharedTime, SharedTimeAcrossProcesses
 from stateful.judge import Finding, Judge
 from stateful.medium import FolderMedium, MemoryMedium
-from stateful.oracle import DamagedError, Oracle
+from stateful.oracle import DamagedError, Oracle, StrayError
 from stateful.quiesce import quiesce
 from stateful.subject import Subject
 
@@ -166,6 +166,8 @@ class Rig:
         self.told.append(Told(step, outcome))
         try:
             read = oracle.read()
+        except StrayError as error:
+            return Finding("effect-has-intent", f"{step.label}: {error}")
         except DamagedError as error:
             return Finding(ANSWERS.id, f"{step.label}: the stores can no longer be read: {error}")
         if self.subject.has_ledger:

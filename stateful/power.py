@@ -14,6 +14,7 @@ from rich.table import Table
 
 from impl.mistakes import MISTAKES, UnknownMistakeError
 from model.contracts import Contracts
+from model.properties import CONFORMS
 from stateful.medium import fast_folder
 from stateful.shard import ENGINES, Shard, shard_seed
 from stateful.subject import DEFAULT_SUBJECT
@@ -93,9 +94,14 @@ def _shard(mistake: str, engine: str, seed: int, scratch: Path) -> Shard:
 
 def _row(one: str, tallies: list[Tally]) -> Row:
     mistake = MISTAKES[one]
-    caught = [_caught(t, b) for t in tallies for b in sorted(t.broken.values(), key=lambda b: b.rank)[:1]]
-    best = tuple(sorted(caught, key=lambda c: (c.steps, c.orders, c.engine)))
+    caught = [_caught(t, min(t.broken.values(), key=_worth)) for t in tallies if t.broken]
+    best = tuple(sorted(caught, key=lambda c: (c.property_id == CONFORMS.id, c.steps, c.orders, c.engine)))
     return Row(one, mistake.kind, mistake.sentence, mistake.breaks, best)
+
+
+def _worth(broken: Broken) -> tuple[bool, int]:
+    """A named promise says more than a difference from the model, and a short order more than a long one."""
+    return broken.property_id == CONFORMS.id, len(broken.steps)
 
 
 def _caught(tally: Tally, broken: Broken) -> Caught:

@@ -16,6 +16,7 @@ from model.actions import ALPHABET, Action, Step, Verb
 from model.words import Reply
 from stateful.order import Rig
 
+_INSTANTS = ("lease", "approval", "deadline")
 RUNS_MAX = 3_000
 """No order has been seen to need a tenth of it; the bound keeps a subject that changes its mind from looping."""
 
@@ -127,12 +128,23 @@ class Reducer:
             yield from (Step(action, n) for n in range(1, step.kill_at))
         if action.verb is Verb.STALL:  # a wake after it then makes no sense, and goes by itself
             yield Step(evolve(action, verb=Verb.DISPATCH, choice=str(Reply.DONE)))
-        if action.verb is Verb.ADVANCE and action.choice != "tick":
-            plain = action.choice.removesuffix("-1").removesuffix("+1")
-            if plain != action.choice:
-                yield Step(evolve(action, choice=plain))
+        if action.verb is Verb.ADVANCE:
+            yield from _other_times(action)
             return
         choices = ALPHABET[action.verb].choices
         if action.choice in choices:
             for choice in choices[: choices.index(action.choice)]:
                 yield Step(evolve(action, choice=choice), step.kill_at)
+
+
+def _other_times(action: Action) -> Iterator[Step]:
+    """The plain instant instead of the tick beside it, one that is named before it, or the first key's."""
+    plain = action.choice.removesuffix("-1").removesuffix("+1")
+    if plain not in _INSTANTS:
+        return
+    for choice in _INSTANTS[: _INSTANTS.index(plain) + 1]:
+        for key in range(action.key + 1):
+            other = evolve(action, choice=choice, key=key)
+            if other == action:
+                return
+            yield Step(other)

@@ -10,10 +10,13 @@ from typing import Any
 from attrs import define, field, frozen
 
 from model.actions import Step
-from model.properties import PROPERTIES, WITNESSES
+from model.properties import CONFORMS, PROPERTIES, WITNESSES
 from model.words import Capability, Kind
 from stateful.order import Ran, Rig
 from stateful.trace import Trace
+
+PATIENCE = 300
+"""So many orders more are run to see which named promise a difference from the model breaks."""
 
 
 class Status(StrEnum):
@@ -87,7 +90,14 @@ class Tally:
             )
         if self.on_order is not None:
             self.on_order(self)
-        return self.stop_at_first and bool(self.broken)
+        return self.enough
+
+    @property
+    def enough(self) -> bool:
+        """Whether the shard should stop: a named promise is worth some patience where only `conforms` broke so far."""
+        named = [b for b in self.broken.values() if b.property_id != CONFORMS.id]
+        patient = all(self.orders - b.found_after < PATIENCE for b in self.broken.values())
+        return self.stop_at_first and (bool(named) or not patient)
 
 
 @frozen

@@ -21,7 +21,7 @@ class GrantNotSpent(Ledger):
     "M090",
     "K20",
     "A decision that is handed in twice is carried out twice, whatever became of it in between.",
-    breaks="conforms",
+    breaks="grant-kept",
 )
 class DecisionCarriedOutTwice(Ledger):
     """The same piece of paper opens what was taken back."""
@@ -34,7 +34,7 @@ class DecisionCarriedOutTwice(Ledger):
     "M091",
     "K20",
     "A grant is spent in a transaction of its own, before the attempt that it is spent on is stored.",
-    breaks="conforms",
+    breaks="grant-kept",
 )
 class SpentBeforeStored(Ledger):
     """A crash in between leaves a grant that was spent on nothing."""
@@ -59,7 +59,7 @@ class GrantSurvivesRevocation(Ledger):
         return entry.approval_status not in {"", Grant.DENIED}
 
 
-@mistake("M093", "K20", "A process that starts forgets the decisions that were made before.", breaks="conforms")
+@mistake("M093", "K20", "A process that starts forgets the decisions that were made before.", breaks="grant-kept")
 class DecisionsLostOnRestart(Ledger):
     """Approvers are asked again after each restart, and their grants are gone."""
 

@@ -24,7 +24,7 @@ class EndNotAbsorbing(Ledger):
     "M051",
     "K05",
     "A submission that was there before starts the intent again.",
-    breaks="terminal-stays",
+    breaks="unknown-kept",
 )
 class DuplicateStartsAgain(Ledger):
     """A message that is delivered twice is worked on twice."""
@@ -40,7 +40,7 @@ class DuplicateStartsAgain(Ledger):
     "M107",
     "K16",
     "A cancellation that comes while an attempt is in flight is not stored, and the result of the attempt wins.",
-    breaks="conforms",
+    breaks="cancel-honoured",
 )
 class PendingCancelDropped(Ledger):
     """A cancellation and a result in one tick leave the result alone."""
@@ -52,7 +52,7 @@ class PendingCancelDropped(Ledger):
     "M111",
     "K16",
     "A cancellation is looked at when the key is claimed, and not before the effect is sent.",
-    breaks="conforms",
+    breaks="cancel-honoured",
 )
 class CancelNotAskedBeforeSend(Ledger):
     """An attempt follows a cancellation that was noted."""

@@ -28,7 +28,7 @@ class RenewAfterExpiry(Ledger):
     "M015",
     "K01",
     "The lease starts when the intent was submitted, and not when it is claimed.",
-    breaks="conforms",
+    breaks="progress",
 )
 class LeaseStartsAtSubmission(Ledger):
     """What waited for longer than a lease is handed out with a lease that is over."""

@@ -70,7 +70,7 @@ class DeathIsAnAnswer(Ledger):
     "M044",
     "K10",
     "An attempt that ends without an answer deletes the record of its key.",
-    breaks="effect-has-intent",
+    breaks="intent-kept",
 )
 class ErrorForgetsKey(Ledger):
     """The clean-up after an exception forgets that there was an effect."""

@@ -63,14 +63,14 @@ class CachedAnswerForAnyPayload(Ledger):
         return entry.receipt != "" or super()._is_same_payload(entry, digest)
 
 
-@mistake("M071", "K11", "The statement that completes an intent drops its digest.", breaks="conforms")
+@mistake("M071", "K11", "The statement that completes an intent drops its digest.", breaks="right-payload")
 class CompletionDropsDigest(Ledger):
     """Nothing is left that a retry could be compared with."""
 
     COMPLETE = "UPDATE intents SET state = 'completed', receipt = ?, in_doubt = 0, digest = '' WHERE key = ?"
 
 
-@mistake("M072", "K11", "The digest is taken of JSON whose members stand as they came.", breaks="conforms")
+@mistake("M072", "K11", "The digest is taken of JSON whose members stand as they came.", breaks="right-payload")
 class DigestOfUnorderedJson(Ledger):
     """Equal meaning gives two digests, and no grant fits."""
 

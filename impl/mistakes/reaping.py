@@ -28,7 +28,7 @@ class ReapedByKeyAlone(Ledger):
     "M023",
     "K03",
     "The reaper drops the lease of a key that it saw overdue, without comparing token and expiry again.",
-    breaks="conforms",
+    breaks="lease-kept",
 )
 class ReapedWithoutToken(Ledger):
     """The lease that is cleared is another one than the lease that was seen."""
@@ -43,7 +43,7 @@ class ReapedWithoutToken(Ledger):
     "M025",
     "K03",
     "The reaper takes the leases of its own process for leftovers of an earlier one.",
-    breaks="conforms",
+    breaks="lease-kept",
 )
 class ReapsItsOwn(Ledger):
     """A worker clears what it is working on."""

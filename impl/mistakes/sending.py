@@ -9,7 +9,9 @@ from impl.sqlite.rows import Entry
 from model.words import Kind
 
 
-@mistake("M040", "K05", "The key under which an effect is sent is made anew for each attempt.", breaks="answers")
+@mistake(
+    "M040", "K05", "The key under which an effect is sent is made anew for each attempt.", breaks="effect-has-intent"
+)
 class KeyPerAttempt(Ledger):
     """The sink cannot see that two requests are one wish."""
 

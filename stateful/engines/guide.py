@@ -20,7 +20,14 @@ def next_label(world: World, worker: int, key: int, reply: str, *, takes_over: b
     if not mind.alive:
         return f"restart {who} same-name"
     if mind.stalled >= 0:
-        return f"wake {who} {reply}"
+        frozen = world.stores.slots[mind.stalled]
+        overtaken = frozen.lease is None or frozen.lease.token != mind.tokens[mind.stalled]
+        if overtaken or not takes_over:
+            return f"wake {who} {reply}"
+        name = f"k{mind.stalled + 1}"
+        others = [n for n, w in enumerate(world.workers) if n != worker and w.alive and w.stalled < 0]
+        held = frozen.lease is not None and world.now_ms < frozen.lease.expiry_ms
+        return f"advance {name} lease" if held or not others else f"claim w{others[0] + 1} {name}"
     if intent is None:
         return f"submit {name} p1"
     if intent.state in TERMINAL:

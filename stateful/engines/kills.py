@@ -28,7 +28,7 @@ from stateful.engines.catalogue import Target, targets
 from stateful.engines.walk import verbs_of
 from stateful.fresh import job_for, run_fresh
 from stateful.judge import Finding
-from stateful.oracle import DamagedError, Oracle
+from stateful.oracle import DamagedError, Oracle, StrayError
 from stateful.order import Ran, Rig, Told
 from stateful.verdict import Tally
 
@@ -190,6 +190,8 @@ class Sweeper:
             finding = self._observe(step, self._read())
         except DamagedError as error:
             finding = Finding(ANSWERS.id, f"{step.label}: the stores can no longer be read: {error}")
+        except StrayError as error:
+            finding = Finding("effect-has-intent", f"{step.label}: {error}")
         if finding is not None:
             return Ran(told, finding, len(told))
         return self._recover(target.action, told)
@@ -308,5 +310,5 @@ def run(rig: Rig, seed: int, part: int, parts: int, tally: Tally) -> None:
         sweeper.sweep(target)
         if target.name == SAMPLED:
             sweeper.sample(target, SAMPLE_EVERY)
-        if tally.stop_at_first and tally.broken:
+        if tally.enough:
             return

@@ -144,7 +144,7 @@ def run(rig: Rig, first_seed: int, orders: int, tally: Tally) -> None:
         if tally.orders == done:
             tally.failed = "Hypothesis ended without running an order"
             return
-        if tally.stop_at_first and tally.broken:
+        if tally.enough:
             return
 
 

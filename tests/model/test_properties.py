@@ -194,7 +194,7 @@ BREAKING = [
          Seen(Verb.RELEASE, READY, evolve(READY, lease=None), Kind.REFUSED), kind=Kind.OK),
     pair("unknown-kept", "called a failure", Seen(Verb.ACKNOWLEDGE, LOST, FAILED), verb=Verb.RECONCILE),
     pair("unknown-kept", "put back to be sent again",
-         Seen(Verb.REAP_APPLY, LOST, with_intent(LOST, state=State.PENDING)),
+         Seen(Verb.REAP_APPLY, LOST, with_intent(LOST, state=State.PENDING), at_ms=100),
          now=evolve(LOST, lease=None)),
     pair("unknown-kept", "an effect called a failure",
          Seen(Verb.ACKNOWLEDGE, LANDED, with_intent(evolve(LANDED, lease=None), state=State.FAILED)),
@@ -203,6 +203,17 @@ BREAKING = [
          Seen(Verb.CLAIM, READY, NEXT, value=2, token=0, at_ms=99), at_ms=100),
     pair("one-lease", "renewed when it had run out",
          Seen(Verb.RENEW, READY, evolve(READY, lease=Lease("w1", 1, 200)), at_ms=100), at_ms=99),
+    pair("lease-kept", "reaped one tick early",
+         Seen(Verb.REAP_APPLY, READY, evolve(READY, lease=None), at_ms=99), at_ms=100),
+    pair("lease-kept", "released by another", Seen(Verb.RELEASE, READY, evolve(READY, lease=None), token=2), token=1),
+    pair("grant-kept", "revoked and open again",
+         Seen(Verb.APPROVE, with_grant(READY, status=Grant.REVOKED), READY, Kind.REPLAYED, choice="again"),
+         now=with_grant(READY, status=Grant.REVOKED)),
+    pair("grant-kept", "lost", Seen(Verb.RENEW, READY, evolve(READY, approval=None)), now=READY),
+    pair("grant-kept", "spent on nothing", Seen(Verb.RENEW, READY, with_grant(READY, status=Grant.SPENT)),
+         now=READY),
+    pair("cancel-honoured", "a late one forgotten",
+         Seen(Verb.RENEW, with_intent(LOST, cancel_requested=True), LOST), was=LOST),
 ]  # fmt: skip
 
 WITNESSED = [
