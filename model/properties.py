@@ -7,7 +7,7 @@ dispatcher and the model itself alike, under any contracts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import cache
 
@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from model.actions import MEANS, Action, Verb
 from model.contracts import Limits
-from model.words import IN_FLIGHT, TERMINAL, Capability, Grant, Kind, Outcome, Slot, State, Stores
+from model.words import IN_FLIGHT, TERMINAL, Capability, Effect, Grant, Kind, Outcome, Slot, State, Stores
 
 
 @frozen
@@ -64,6 +64,8 @@ class Property:
     rationale: str
     holds: Predicate = field(eq=False, repr=False)
     needs: frozenset[Capability] = frozenset()
+    verbs: frozenset[Verb] = frozenset(Verb)
+    """For a witness: the actions that it is about."""
 
 
 PROPERTIES: dict[str, Property] = {}
@@ -83,13 +85,21 @@ def _property(
 LEDGER = Capability.LEDGER
 
 
+_AUTHORISING = frozenset({Verb.DISPATCH, Verb.STALL})
+_ENDED_WITHOUT_EFFECT = frozenset({State.FAILED, State.CANCELLED, State.DENIED, State.EXPIRED, State.PENDING})
+
+
+def _has_only(effects: tuple[Effect, ...], digest: str) -> bool:
+    return not effects or all(e.digest == digest for e in effects)
+
+
 def _landed(was: Slot, now: Slot) -> bool:
     return len(now.effects) > len(was.effects)
 
 
 def _authorised(m: Moment, was: Slot, now: Slot) -> bool:
     """Whether this moment let a send start."""
-    if m.action.verb not in {Verb.DISPATCH, Verb.STALL}:
+    if m.action.verb not in _AUTHORISING:
         return False
     rose = now.calls > was.calls or _landed(was, now)
     if was.intent is not None and now.intent is not None:
@@ -137,12 +147,12 @@ def _submitted_right(m: Moment, digest: str) -> bool:
 )
 def _right_payload(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     if was.intent is None:
-        return now.intent is None or all(e.digest == now.intent.digest for e in now.effects)
+        return now.intent is None or _has_only(now.effects, now.intent.digest)
     if now.intent is not None and now.intent.digest != was.intent.digest:
         return False
     if mine and m.action.verb is Verb.SUBMIT and not _submitted_right(m, was.intent.digest):
         return False
-    return all(e.digest == was.intent.digest for e in now.effects)
+    return _has_only(now.effects, was.intent.digest)
 
 
 @_property(
@@ -268,7 +278,7 @@ def _deadline_kept(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     deadline_ms = was.intent.deadline_ms
     if mine and _authorised(m, was, now) and m.now_ms >= deadline_ms:
         return False
-    return all(e.at_ms < deadline_ms for e in now.effects)
+    return not now.effects or all(e.at_ms < deadline_ms for e in now.effects)
 
 
 def _notes_cancel(slot: Slot) -> bool:
@@ -318,8 +328,7 @@ def _unknown_kept(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     if now.intent is None:
         return True
     state = now.intent.state
-    happened = any(e.digest == now.intent.digest for e in now.effects)
-    if happened and state in {State.FAILED, State.CANCELLED, State.DENIED, State.EXPIRED, State.PENDING}:
+    if state in _ENDED_WITHOUT_EFFECT and any(e.digest == now.intent.digest for e in now.effects):
         return False
     if was.intent is None or was.intent.state is not State.UNKNOWN or m.action.verb is Verb.RECONCILE:
         return True
@@ -430,27 +439,31 @@ WITNESSES: dict[str, Property] = {}
 """What a campaign must see at least once."""
 
 
-def _witness(id_: str, name: str, *needs: Capability) -> Callable[[Predicate], Predicate]:
+def _witness(
+    id_: str, name: str, *needs: Capability, verbs: Iterable[Verb] = Verb
+) -> Callable[[Predicate], Predicate]:
     def add(holds: Predicate) -> Predicate:
-        WITNESSES[id_] = Property(id_, name, Sort.SOMETIMES, "", holds, frozenset(needs))
+        WITNESSES[id_] = Property(id_, name, Sort.SOMETIMES, "", holds, frozenset(needs), frozenset(verbs))
         return holds
 
     return add
 
 
-@_witness("replay", "A dispatch was answered with the first receipt.")
+@_witness(
+    "replay", "A dispatch was answered with the first receipt.", verbs=(Verb.DISPATCH, Verb.WAKE, Verb.RECONCILE)
+)
 def _saw_replay(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
-    return m.outcome.kind is Kind.REPLAYED and m.action.verb in {Verb.DISPATCH, Verb.WAKE, Verb.RECONCILE}
+    return m.outcome.kind is Kind.REPLAYED
 
 
 @_witness("stale-refusal", "A former owner was refused.", Capability.LEASES)
 def _saw_stale(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
-    return m.outcome.kind in {Kind.REFUSED, Kind.ERROR} and 0 < m.token < was.token_high
+    return 0 < m.token < was.token_high and m.outcome.kind in {Kind.REFUSED, Kind.ERROR}
 
 
-@_witness("takeover", "A lease was taken over after it had run out.", Capability.LEASES)
+@_witness("takeover", "A lease was taken over after it had run out.", Capability.LEASES, verbs=(Verb.CLAIM,))
 def _saw_takeover(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
-    return m.action.verb is Verb.CLAIM and m.outcome.kind is Kind.OK and was.lease is not None
+    return m.outcome.kind is Kind.OK and was.lease is not None
 
 
 @_witness("kill-in-window", "A worker died after its effect and before the record of it.")
@@ -458,21 +471,24 @@ def _saw_window(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     return m.outcome.kind is Kind.KILLED and _landed(was, now)
 
 
-@_witness("payload-conflict", "A changed payload was refused.")
+@_witness("payload-conflict", "A changed payload was refused.", verbs=(Verb.SUBMIT,))
 def _saw_conflict(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
-    return m.action.verb is Verb.SUBMIT and m.outcome.kind is Kind.REFUSED
+    return m.outcome.kind is Kind.REFUSED
 
 
-@_witness("expired-approval", "An approval was refused because it had expired.", Capability.APPROVALS)
+@_witness(
+    "expired-approval",
+    "An approval was refused because it had expired.",
+    Capability.APPROVALS,
+    verbs=(Verb.DISPATCH, Verb.STALL),
+)
 def _saw_expired(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
-    if m.action.verb not in {Verb.DISPATCH, Verb.STALL} or m.outcome.kind is not Kind.REFUSED:
-        return False
-    return was.approval is not None and m.now_ms >= was.approval.expiry_ms
+    return m.outcome.kind is Kind.REFUSED and was.approval is not None and m.now_ms >= was.approval.expiry_ms
 
 
-@_witness("reconciled", "An unknown outcome was reconciled.", Capability.RECONCILE)
+@_witness("reconciled", "An unknown outcome was reconciled.", Capability.RECONCILE, verbs=(Verb.RECONCILE,))
 def _saw_reconciled(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
-    return m.action.verb is Verb.RECONCILE and m.outcome.kind in {Kind.OK, Kind.REPLAYED}
+    return m.outcome.kind in {Kind.OK, Kind.REPLAYED}
 
 
 @cache
@@ -501,9 +517,15 @@ def stuck(m: Moment, capabilities: frozenset[Capability]) -> Property | None:
     return None
 
 
+@cache
+def _witnesses(verb: Verb) -> tuple[tuple[str, Predicate], ...]:
+    """The witnesses that an action of this verb can be."""
+    return tuple((w.id, w.holds) for w in WITNESSES.values() if verb in w.verbs)
+
+
 def witnessed(m: Moment) -> list[str]:
     """Which of the witnesses this moment is."""
     if m.key < 0:
         return []
     was, now = m.before.slots[m.key], m.after.slots[m.key]
-    return [w.id for w in WITNESSES.values() if w.holds(m, was, now, True)]
+    return [id_ for id_, holds in _witnesses(m.action.verb) if holds(m, was, now, True)]

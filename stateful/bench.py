@@ -7,6 +7,7 @@ worker would keep in its head between two calls (tokens, answers, permits) is ke
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from impl.sqlite import RealFiles, SqliteSink
 from model.actions import AGAIN, REORDERED, WALL_OFFSETS_MS, Action, Step, Verb
 from model.contracts import Contracts, Limits
 from model.step import Model
-from model.words import Approval, Kind, Outcome, Reply, Stores
+from model.words import Kind, Outcome, Reply, Stores
 from stateful.boundaries import Crash, Gate, GatedConnection, GatedFiles
 from stateful.clock import LogicalClock, SharedTime
 from stateful.faults import ScriptedSink
@@ -37,15 +38,26 @@ APPROVER_KEYS = {"alice": b"alice-signs-with-this", "mallory": b"mallory-has-a-k
 FORGED_KEY = b"not-the-key-of-anybody"
 SINK_FILE = Path("sink") / "sink.sqlite3"
 CLIENT = -1
+OK = Outcome(Kind.OK)
+KILLED = Outcome(Kind.KILLED)
 
 
 class SubjectFailedError(Exception):
     """The subject raised, or answered with something that is no answer."""
 
 
+@cache
 def key_name(index: int) -> str:
     """The operation key that stands for a key's index."""
     return f"k{index + 1}"
+
+
+@lru_cache(maxsize=4096)
+def _signed(
+    key: str, digest: str, approver: str, verdict: str, expiry_ms: int, revision: int, secret: bytes
+) -> Decision:
+    """What an approver hands in. The same word is signed again and again, order after order."""
+    return signed(Decision(key, digest, approver, verdict, expiry_ms, revision), secret)
 
 
 @define
@@ -94,9 +106,11 @@ class Bench:
         self.time = time or SharedTime()
         self.contracts: Contracts = subject.relaxed(model.contracts)
         self.limits: Limits = model.limits
+        self._sink_path = medium.folder / SINK_FILE
         self._new_gate = new_gate
         self._files = files or RealFiles()
         self._has_template = False
+        self._stores = model.first().stores
         self.processes: list[Process] = []
 
     # -- lifecycle --------------------------------------------------------------------------------------------
@@ -142,7 +156,7 @@ class Bench:
             process.connections.append(connection)  # type: ignore[arg-type]  # always gated
             return connection
 
-        sink = SqliteSink(self.medium.folder / SINK_FILE, connect, process.clock, self.contracts)
+        sink = SqliteSink(self._sink_path, connect, process.clock, self.contracts)
         process.sink = ScriptedSink(sink)
         site = Site(
             folder=self.medium.folder,
@@ -190,16 +204,15 @@ class Bench:
         Raises SubjectFailedError if the subject raises or answers nonsense.
         """
         action = step.action
-        match action.verb:
-            case Verb.ADVANCE:
-                self.time.now_ms = at_ms
-                return Outcome(Kind.OK)
-            case Verb.JUMP_WALL:
-                self.processes[action.worker].clock.wall_offset_ms = WALL_OFFSETS_MS[action.choice]
-                return Outcome(Kind.OK)
-            case Verb.KILL:
-                self.end_process(self.processes[action.worker])
-                return Outcome(Kind.KILLED)
+        if action.verb is Verb.ADVANCE:
+            self.time.now_ms = at_ms
+            return OK
+        if action.verb is Verb.JUMP_WALL:
+            self.processes[action.worker].clock.wall_offset_ms = WALL_OFFSETS_MS[action.choice]
+            return OK
+        if action.verb is Verb.KILL:
+            self.end_process(self.processes[action.worker])
+            return KILLED
         process = self.processes[action.worker]
         if process.dispatcher is None and action.verb is not Verb.RESTART:
             self.open(process)  # it was detached
@@ -207,12 +220,12 @@ class Bench:
         try:
             outcome = self.perform(process, action, receipts)
         except Crash:
-            outcome = Outcome(Kind.KILLED)
+            outcome = KILLED
         if step.kill_at or process.gate.dead:  # a swallowed crash is a crash all the same
             self.end_process(process)
             if action.worker == CLIENT:
                 self.open(process)
-            return Outcome(Kind.KILLED)
+            return KILLED
         return outcome
 
     def perform(self, process: Process, action: Action, receipts: Callable[[int], list[str]]) -> Outcome:
@@ -238,27 +251,12 @@ class Bench:
             raise SubjectFailedError(f"it raised {type(error).__name__}: {error}") from error
 
     def _decision(self, key: int, verdict: str, digest: str, approver: str, secret: bytes) -> Decision:
-        return signed(
-            Decision(
-                key=key_name(key),
-                digest=digest,
-                approver=approver,
-                verdict=verdict,
-                expiry_ms=self.time.now_ms + self.limits.approval_ms,
-                revision=self.revision,
-            ),
-            secret,
-        )
-
-    revision = 1
-    digests: tuple[str, ...] = ()
-    approvals: tuple[Approval | None, ...] = ()
+        expiry_ms = self.time.now_ms + self.limits.approval_ms
+        return _signed(key_name(key), digest, approver, verdict, expiry_ms, self._stores.revision, secret)
 
     def know_stores(self, stores: Stores) -> None:
         """What the approver sees before it decides: the policy revision and the digest under each key."""
-        self.revision = stores.revision
-        self.digests = tuple(s.intent.digest if s.intent else "" for s in stores.slots)
-        self.approvals = tuple(s.approval for s in stores.slots)
+        self._stores = stores
 
     def _submit(self, process: Process, action: Action, key: int) -> Any:
         return self._call(process.dispatcher.submit, key_name(key), SUBMITTED[action.choice])
@@ -272,17 +270,11 @@ class Bench:
 
     def _last_grant(self, key: int) -> Decision:
         """The very decision that the ledger holds, signed as it was."""
-        approval = self.approvals[key]
+        approval = self._stores.slots[key].approval
         assert approval is not None
-        decision = Decision(
-            key=key_name(key),
-            digest=DIGESTS[approval.digest],
-            approver=approval.approver,
-            verdict="grant",
-            expiry_ms=approval.expiry_ms,
-            revision=approval.revision,
-        )
-        return signed(decision, APPROVER_KEYS[approval.approver])
+        digest, approver = DIGESTS[approval.digest], approval.approver
+        secret = APPROVER_KEYS[approver]
+        return _signed(key_name(key), digest, approver, "grant", approval.expiry_ms, approval.revision, secret)
 
     def _deny(self, process: Process, action: Action, key: int) -> Any:
         return self._verdict(process, key, "deny")
@@ -296,7 +288,8 @@ class Bench:
         return self._call(process.dispatcher.decide, decision)
 
     def _digest(self, key: int) -> str:
-        return DIGESTS.get(self.digests[key], DIGESTS["p1"]) if self.digests else DIGESTS["p1"]
+        intent = self._stores.slots[key].intent
+        return DIGESTS.get(intent.digest, DIGESTS["p1"]) if intent else DIGESTS["p1"]
 
     def _forge(self, process: Process, action: Action, key: int) -> Any:
         by_intruder = action.choice == "approver"
@@ -307,7 +300,7 @@ class Bench:
         )
 
     def _bump_policy(self, process: Process, action: Action, key: int) -> Any:
-        return self._call(process.dispatcher.set_policy, self.revision + 1)
+        return self._call(process.dispatcher.set_policy, self._stores.revision + 1)
 
     def _cancel(self, process: Process, action: Action, key: int) -> Any:
         return self._call(process.dispatcher.cancel, key_name(key))
