@@ -28,9 +28,10 @@ from stateful.subject import SubjectError, load_subject
 )
 def test_a_lie_is_seen_through(hunt, name, choices, property_id, says):
     """A subject that lies or breaks is found, under the promise that it breaks, with what it said."""
-    (broken,) = hunt(name, **choices).broken.values()
+    found = hunt(name, **choices).broken
 
-    assert (property_id, True) == (broken.property_id, says in broken.detail), broken.detail
+    assert property_id in found
+    assert True is (says in found[property_id].detail), found[property_id].detail
 
 
 @pytest.mark.parametrize("name", ["Honest", "SwallowsCrash"])
