@@ -10,17 +10,17 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen
 
-from model.actions import Alphabet, Step
+from model.actions import Alphabet
 from model.contracts import Contracts
 from model.properties import ANSWERS
 from stateful.medium import fast_folder
-from stateful.shard import Shard, reduced, run_shard, shard_seed
+from stateful.shard import Shard, recorded, reduced, run_shard, shard_seed
 from stateful.subject import Subject
 from stateful.trace import Trace
 from stateful.verdict import Broken, PropertyVerdict, Status, Tally, merged, overall, unseen
@@ -220,21 +220,12 @@ class Campaign:
         from attrs import evolve
 
         (again,) = run_shards([evolve(shard, record=record)], 1, time.monotonic() + 60, None, [])
-        steps = tuple(_recorded(record))
+        steps = recorded(record, Alphabet(2, 2))
         if steps and again.failed:
             detail = f"{steps[-1].label}: the process ended ({tally.failed})"
             tally.broken[ANSWERS.id] = Broken(ANSWERS.id, detail, steps, shard.engine, shard.index, tally.orders)
             tally.failed = ""
         return tally
-
-
-def _recorded(record: Path) -> Iterator[Step]:
-    if not record.exists():
-        return
-    by_label = Alphabet(2, 2).by_label
-    for line in record.read_text("utf-8").splitlines():
-        label, _, kill_at = line.partition("\t")
-        yield Step(by_label[label], int(kill_at))
 
 
 def trace_of(subject: Subject, contracts: Contracts, broken: Broken) -> Trace:

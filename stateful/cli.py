@@ -113,7 +113,7 @@ def check(
     campaign = Campaign(chosen, _contracts(contracts), Budget(seconds, seed, workers))
     with display.progress(campaign) as report:
         verdict = campaign.run(report)
-    display.verdict(verdict, chosen, out)
+    display.verdict(verdict, out)
     raise SystemExit(EXIT_STATUS[verdict.status])
 
 
@@ -137,7 +137,7 @@ def replay(
     """Replay TRACE, a failure order, and tell what happened. Exit status 0 if it survived, 1 if not."""
     from attrs import evolve
 
-    from stateful.findings import told_again
+    from stateful.findings import replayed
     from stateful.subject import load_subject
     from stateful.trace import SURVIVED, read_trace
 
@@ -149,8 +149,8 @@ def replay(
     if contracts or default_contracts:
         base = {} if default_contracts else order.contracts.to_json()
         order = evolve(order, contracts=contracts_from(base | _contracts_given(contracts)))
-    chosen = load_subject(order.subject, order.mistake)
-    stories = [told_again(order, chosen) for _ in range(times)]
+    load_subject(order.subject, order.mistake)
+    stories = replayed(order, times).stories
     story = stories[0]
     same = sum(s.verdict == story.verdict for s in stories)
     as_expected = sum(s.as_expected for s in stories)

@@ -17,7 +17,6 @@ from rich.table import Table
 from stateful.campaign import Campaign, Verdict, plan
 from stateful.findings import Kept, keep
 from stateful.story import counted
-from stateful.subject import Subject
 from stateful.verdict import Status
 from stateful.workers import Report
 
@@ -38,7 +37,7 @@ class Display:
     def __init__(self, *, as_json: bool = False) -> None:
         self._as_json = as_json
         self._out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDTH)
-        self._err = Console(stderr=True, highlight=False)
+        self._err = Console(stderr=True, highlight=False, soft_wrap=True)
 
     @contextmanager
     def progress(self, campaign: Campaign) -> Iterator[Callable[[Report], None] | None]:
@@ -66,9 +65,9 @@ class Display:
 
             yield report
 
-    def verdict(self, verdict: Verdict, subject: Subject, out: Path) -> None:
+    def verdict(self, verdict: Verdict, out: Path) -> None:
         """Show a verdict, and keep and tell its findings."""
-        findings = [(p, keep(p.trace, subject, out)) for p in verdict.properties if p.trace is not None]
+        findings = [(p, keep(p.trace, out)) for p in verdict.properties if p.trace is not None]
         if self._as_json:
             document = verdict.to_json()
             folders = {p.property_id: str(k.folder) for p, k in findings if k.folder}

@@ -1,17 +1,45 @@
-"""A finding's folder: the trace, the story, and the stores as the failure order left them."""
+"""Traces replayed in a process of their own, and a finding's folder: the trace, the story, the stores as it left them.
+
+The process that tells the user is never the one that runs the subject: a subject may end its process, hang it, or
+flood its output.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import multiprocess
 from attrs import frozen
 
-from stateful.order import Rig
-from stateful.story import Story, tell
-from stateful.subject import Subject, load_subject
+from model.actions import Alphabet
+from model.properties import ANSWERS
+from stateful import medium
+from stateful.judge import Finding
+from stateful.medium import fast_folder
+from stateful.order import ORDER_SECONDS, Rig
+from stateful.shard import recorded, silenced
+from stateful.story import Line, Story, tell
+from stateful.subject import load_subject
 from stateful.trace import Trace
+from stateful.workers import terminating
+
+SECONDS_MAX = 3 * ORDER_SECONDS
+"""A replay that takes longer does not even hear the alarm that ends a hanging order."""
+
+
+@frozen
+class Replayed:
+    """The stories of a trace that was replayed, one each time, and the stores as the last one left them."""
+
+    stories: tuple[Story, ...]
+    stores: dict[str, bytes]
 
 
 @frozen
@@ -28,31 +56,102 @@ class Kept:
         return f"survives replay {self.folder / 'trace.json'}" if self.folder else "survives replay FILE"
 
 
-def told_again(trace: Trace, subject: Subject | None = None) -> Story:
-    """Replay a trace on real files and tell what happened."""
-    chosen = subject or load_subject(trace.subject, trace.mistake)
-    with Rig(chosen, trace.contracts, in_memory=False, workers=trace.workers, keys=trace.keys) as rig:
-        return tell(rig, trace)
+def told_again(trace: Trace) -> tuple[Story, dict[str, bytes]]:
+    """Replay a trace on real files in this process: its story, and the stores as it left them."""
+    return _told(trace, None)
 
 
-def keep(trace: Trace, subject: Subject, out: Path) -> Kept:
+def _told(trace: Trace, record: Path | None) -> tuple[Story, dict[str, bytes]]:
+    subject = load_subject(trace.subject, trace.mistake, probe=False)
+    with Rig(subject, trace.contracts, in_memory=False, workers=trace.workers, keys=trace.keys) as rig:
+        rig.recorder = record
+        return tell(rig, trace), rig.medium.snapshot()
+
+
+def replayed(trace: Trace, times: int = 1) -> Replayed:
+    """Replay a trace on real files in a process of its own. A subject that ends it is a finding like any other."""
+    scratch = fast_folder("survives-replay-")
+    stories: list[Story] = []
+    stores: dict[str, bytes] = {}
+    try:
+        with terminating():
+            while len(stories) < times:
+                for story, stores in _elsewhere(trace, times - len(stories), scratch):  # noqa: B007 - the last counts
+                    stories.append(story)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return Replayed(tuple(stories), stores)
+
+
+def _elsewhere(trace: Trace, times: int, scratch: Path) -> Iterator[tuple[Story, dict[str, bytes]]]:
+    """Stories and stores from one fresh process, as many as it lives to tell."""
+    context = multiprocess.get_context("spawn")
+    record = scratch / "record"
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_serve, args=(trace, times, scratch, record, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        for _ in range(times):
+            if not ours.poll(SECONDS_MAX):
+                yield _cut_off(trace, record, None), {}
+                return
+            try:
+                yield ours.recv()
+            except EOFError:
+                process.join()
+                yield _cut_off(trace, record, process.exitcode), {}
+                return
+    finally:
+        process.kill()
+        process.join()
+        ours.close()
+
+
+def _serve(trace: Trace, times: int, scratch: Path, record: Path, connection: Any) -> None:
+    """In a process of its own: replay and send ``(story, stores)`` each time."""
+    from stateful.children import die_with_parent
+
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides when to stop
+    silenced()
+    medium.scratch = scratch
+    for _ in range(times):
+        connection.send(_told(trace, record))
+    connection.close()
+    os._exit(0)  # a thread that the subject has left running keeps nobody waiting
+
+
+def _cut_off(trace: Trace, record: Path, status: int | None) -> Story:
+    """What is known of a replay whose process ended, or (None) had to be ended: its steps, and in which it was."""
+    steps = recorded(record, Alphabet(trace.workers, trace.keys))
+    lines = tuple(Line(number, step.label, "", (), at_rest=False) for number, step in enumerate(steps, start=1))
+    if status is None:
+        why = f"no answer within {SECONDS_MAX} s"
+    else:
+        why = f"the process ended by signal {-status}" if status < 0 else f"the process ended with status {status}"
+    where = steps[-1].label if steps else "opening the subject"
+    return Story(trace, lines, Finding(ANSWERS.id, f"{where}: {why}"))
+
+
+def keep(trace: Trace, out: Path) -> Kept:
     """Replay a trace, and write trace, story and stores into a folder of its own below ``out``.
 
     A folder that cannot be written loses no finding: the story comes back all the same, with the trouble.
     """
     name = hashlib.sha256(json.dumps(trace.to_json(), sort_keys=True).encode()).hexdigest()[:8]
     folder = out / f"{trace.expect}-{name}"
-    with Rig(subject, trace.contracts, in_memory=False, workers=trace.workers, keys=trace.keys) as rig:
-        story = tell(rig, trace)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            trace.write(folder / "trace.json")
-            (folder / "story.txt").write_text(story.text() + "\n", "utf-8")
-            for relative, data in rig.medium.snapshot().items():
-                target = folder / "stores" / relative
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(data)
-        except OSError as error:
-            reason = f"the finding cannot be kept in {folder}: {error.strerror or error}"
-            return Kept(story, None, f"{reason}; choose another folder with --out. The trace itself follows.")
+    done = replayed(trace)
+    story = done.stories[0]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        trace.write(folder / "trace.json")
+        (folder / "story.txt").write_text(story.text() + "\n", "utf-8")
+        for relative, data in done.stores.items():
+            target = folder / "stores" / relative
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+    except OSError as error:
+        reason = f"the finding cannot be kept in {folder}: {error.strerror or error}"
+        return Kept(story, None, f"{reason}; choose another folder with --out. The trace itself follows.")
     return Kept(story, folder)

@@ -169,7 +169,7 @@ class ShardItem(pytest.Item):
         subject = load_subject(self.shard.subject, self.shard.mistake, folder=self.shard.folder, probe=False)
         for broken in tally.broken.values():
             trace = trace_of(subject, self.shard.contracts, broken)
-            kept = keep(trace, subject, Path(self.config.rootpath) / ".survives")
+            kept = keep(trace, Path(self.config.rootpath) / ".survives")
             where = kept.trouble + "\n" + json.dumps(trace.to_json()) if kept.trouble else f"  replay:  {kept.replay}"
             yield f"{kept.story.text()}\n{where}"
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from model.actions import Alphabet, Step
 from model.contracts import Contracts
 from model.properties import ANSWERS
 from stateful import medium
@@ -130,10 +131,30 @@ def serve(shard: Shard, connection: Any) -> None:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the campaign decides when to stop
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - a subject may flood
+    silenced()
     try:
         tally = run_shard(shard, lambda t: connection.send(("progress", evolve(t, on_order=None))))
         connection.send(("done", tally))
     except Exception as error:  # noqa: BLE001 - told to the campaign, which tells the user
         connection.send(("failed", f"{type(error).__name__}: {error}"))
     connection.close()
+
+
+def silenced() -> None:
+    """Throw away what this process prints, by whatever way: a subject may flood."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(null, descriptor)
+    os.close(null)
+    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - until the process ends
+
+
+def recorded(record: Path, alphabet: Alphabet) -> tuple[Step, ...]:
+    """The steps that a recorder has written down, the last one under way when its process ended."""
+    if not record.exists():
+        return ()
+    steps = []
+    for line in record.read_text("utf-8").splitlines():
+        label, _, kill_at = line.partition("\t")
+        steps.append(Step(alphabet.by_label[label], int(kill_at)))
+    return tuple(steps)

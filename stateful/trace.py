@@ -89,7 +89,7 @@ def step_from_json(raw: Any, number: int, alphabet: Alphabet) -> Step:
     if isinstance(kill_at, bool) or not isinstance(kill_at, int) or kill_at < 0:
         raise UnknownActionError(f"{where}: kill_at is {kill_at!r}; it is a boundary's number, 1 or more")
     verb = rest.pop("do", None)
-    if verb not in set(Verb):
+    if not isinstance(verb, str) or verb not in set(Verb):
         raise UnknownActionError(f"{where}: there is no action {verb!r}; the actions are {', '.join(Verb)}")
     form = ALPHABET[Verb(verb)]
     words = [verb, rest.pop("worker", None), rest.pop("key", None), rest.pop(form.choice, None)]
@@ -118,6 +118,8 @@ def read_trace(path: Path) -> Trace:
             f"trace {path} is torn or no JSON: {error.msg} at line {error.lineno}, column {error.colno}; "
             "take the file from the run's folder again"
         ) from error
+    except RecursionError as error:
+        raise TraceError(f"trace {path} is no trace: it is nested too deeply") from error
     try:
         return trace_from_json(document)
     except (TraceError, UnknownActionError, UnknownContractError) as error:
@@ -144,7 +146,7 @@ def trace_from_json(document: Any) -> Trace:
         raise TraceError('"steps" is missing or no list; the file is torn')
     alphabet = Alphabet(workers, keys)
     expect = document.get("expect")
-    if expect != SURVIVED and expect not in PROPERTIES:
+    if not isinstance(expect, str) or (expect != SURVIVED and expect not in PROPERTIES):
         raise TraceError(f'"expect" is {expect!r}; it is {SURVIVED!r} or one of {", ".join(PROPERTIES)}')
     for name in ("subject", "mistake"):
         if not isinstance(document.get(name, ""), str):

@@ -67,7 +67,7 @@ def run_shards(
     waiting = list(enumerate(shards))
     running: list[_Running] = []
     try:
-        with _terminating():
+        with terminating():
             while waiting or running:
                 while waiting and len(running) < workers:
                     running.append(_started(context, *waiting.pop(0)))
@@ -135,7 +135,7 @@ def _end(one: _Running) -> None:
 
 
 @contextmanager
-def _terminating() -> Iterator[None]:
+def terminating() -> Iterator[None]:
     """Treat SIGTERM like Ctrl-C while shards run, so that nothing is left behind."""
 
     def stop(signum: int, frame: Any) -> None:

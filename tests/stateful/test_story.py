@@ -41,21 +41,21 @@ def trace(steps):
 
 def test_a_violation_is_told(trace):
     """The promise, the subject, the steps with answers and changes, and what was seen in the end."""
-    story = told_again(trace("submit k1 p1", "claim w1 k1", "dispatch w1 k1 done", approval="advisory"))
+    story = told_again(trace("submit k1 p1", "claim w1 k1", "dispatch w1 k1 done", approval="advisory"))[0]
 
     assert VIOLATED == story.text()
 
 
 def test_a_survival_is_told(trace):
     """Quiesce has a heading of its own, and its steps go on with the numbers."""
-    text = told_again(trace(*LABELS)).text()
+    text = told_again(trace(*LABELS))[0].text()
 
     assert SURVIVES.splitlines() == text.splitlines()[: len(SURVIVES.splitlines())]
 
 
 def test_columns_line_up(trace):
     """Answers begin in one column, and so do changes."""
-    lines = told_again(trace(*LABELS)).text().splitlines()
+    lines = told_again(trace(*LABELS))[0].text().splitlines()
     columns = {line.index("k1:", 32) for line in lines if "k1:" in line[32:]}
 
     assert 1 == len(columns)
@@ -69,20 +69,20 @@ def test_a_trace_comes_back_from_its_file(trace, tmp_path):
     assert written == read_trace(tmp_path / "trace.json")
 
 
-def test_a_finding_is_kept(trace, subject, tmp_path):
+def test_a_finding_is_kept(trace, tmp_path):
     """A finding's folder has the trace, the story and the stores, and the command that replays it."""
     found = trace("submit k1 p1", "claim w1 k1", "dispatch w1 k1 done", expect="valid-approval", approval="advisory")
-    kept = keep(found, subject(), tmp_path)
+    kept = keep(found, tmp_path)
     names = {str(p.relative_to(kept.folder)) for p in kept.folder.rglob("*") if p.is_file()}
 
     assert {"trace.json", "story.txt", "stores/ledger.sqlite3", "stores/sink/sink.sqlite3"} <= names
     assert (f"survives replay {kept.folder / 'trace.json'}", True) == (kept.replay, kept.story.as_expected)
 
 
-def test_a_folder_that_cannot_be_written_loses_no_finding(trace, subject, tmp_path):
+def test_a_folder_that_cannot_be_written_loses_no_finding(trace, tmp_path):
     """Where the folder cannot be written the story comes back all the same, with the reason and the remedy."""
     (tmp_path / "file").write_text("")
-    kept = keep(trace("submit k1 p1"), subject(), tmp_path / "file" / "below")
+    kept = keep(trace("submit k1 p1"), tmp_path / "file" / "below")
 
     assert (None, True, True) == (kept.folder, "--out" in kept.trouble, bool(kept.story.lines))
 
