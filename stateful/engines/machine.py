@@ -41,7 +41,7 @@ RULES: dict[str, tuple[Verb, ...]] = _GROUPED | {
     if verb not in {*_GROUPED["disturb"], *_GROUPED["call_off"], *_GROUPED["reap"]}
 }
 """The rules and their verbs. Hypothesis chooses evenly among rules: what matters has two, what disturbs shares one."""
-_DRAW_MAX = (1 << 17) - 1
+DRAW_MAX = (1 << 17) - 1
 
 
 class Found(Exception):  # noqa: N818 - an event, not an error
@@ -109,7 +109,7 @@ def _rule(verbs: tuple[Verb, ...]) -> Callable[..., None]:
     def act(self: OrderMachine, draw: int) -> None:
         self.act(verbs, draw)
 
-    decorated: Callable[..., None] = rule(draw=st.integers(0, _DRAW_MAX))(act)
+    decorated: Callable[..., None] = rule(draw=st.integers(0, DRAW_MAX))(act)
     return precondition(lambda self: self.can(verbs))(decorated)
 
 
@@ -117,7 +117,7 @@ def _follow() -> Callable[..., None]:
     def follow(self: OrderMachine, draw: int) -> None:
         self.follow(draw)
 
-    decorated: Callable[..., None] = rule(draw=st.integers(0, _DRAW_MAX))(follow)
+    decorated: Callable[..., None] = rule(draw=st.integers(0, DRAW_MAX))(follow)
     return decorated
 
 
@@ -148,9 +148,10 @@ def run(rig: Rig, first_seed: int, orders: int, tally: Tally) -> None:
             return
 
 
-def _run_some(rig: Rig, number: int, count: int, tally: Tally) -> None:
-    chosen = settings(
-        max_examples=count,
+def settings_for(orders: int) -> settings:
+    """Settings that only generate: nothing is shrunk, kept or reported, as the reducer and the tally do that."""
+    return settings(
+        max_examples=orders,
         stateful_step_count=STEPS,
         database=None,
         deadline=None,
@@ -161,6 +162,9 @@ def _run_some(rig: Rig, number: int, count: int, tally: Tally) -> None:
         phases=(Phase.generate,),
         suppress_health_check=list(HealthCheck),
     )
+
+
+def _run_some(rig: Rig, number: int, count: int, tally: Tally) -> None:
     machine = seed(number)(machine_for(rig, tally))
     with suppress(Found):
-        run_state_machine_as_test(machine, settings=chosen)
+        run_state_machine_as_test(machine, settings=settings_for(count))
