@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from model.actions import Alphabet
 from model.contracts import Contracts
@@ -176,7 +176,7 @@ class Campaign:
                 for wave in waves:
                     limit = started + HARD_STOP * max(self.budget.seconds, WAVE_SECONDS) + WAVE_SECONDS
                     done = run_shards(wave, self.budget.workers, limit, report, tallies)
-                    tallies += [self._explained(s, t, scratch) for s, t in zip(wave, done, strict=True)]
+                    tallies += [explained(s, t, scratch) for s, t in zip(wave, done, strict=True)]
                     if any(t.broken or t.failed for t in tallies):
                         break
             except Interrupted as stop:
@@ -212,20 +212,19 @@ class Campaign:
         trace = trace_of(self.subject, self.contracts, verdict.broken)
         return PropertyVerdict(verdict.property_id, verdict.status, verdict.broken, trace)
 
-    def _explained(self, shard: Shard, tally: Tally, scratch: Path) -> Tally:
-        """If the subject ended the shard's process, run it again with a recorder and find out in which order."""
-        if not tally.failed.startswith("ended"):
-            return tally
-        record = scratch / f"{shard.engine}-{shard.index}.record"
-        from attrs import evolve
 
-        (again,) = run_shards([evolve(shard, record=record)], 1, time.monotonic() + 60, None, [])
-        steps = recorded(record, Alphabet(2, 2))
-        if steps and again.failed:
-            detail = f"{steps[-1].label}: the process ended ({tally.failed})"
-            tally.broken[ANSWERS.id] = Broken(ANSWERS.id, detail, steps, shard.engine, shard.index, tally.orders)
-            tally.failed = ""
+def explained(shard: Shard, tally: Tally, scratch: Path) -> Tally:
+    """If the subject ended the shard's process, run it again with a recorder and find out in which order."""
+    if not tally.failed.startswith("ended"):
         return tally
+    record = scratch / f"{shard.engine}-{shard.index}.record"
+    (again,) = run_shards([evolve(shard, record=record)], 1, time.monotonic() + 60, None, [])
+    steps = recorded(record, Alphabet(2, 2))
+    if steps and again.failed:
+        detail = f"{steps[-1].label}: the process ended ({tally.failed})"
+        tally.broken[ANSWERS.id] = Broken(ANSWERS.id, detail, steps, shard.engine, shard.index, tally.orders)
+        tally.failed = ""
+    return tally
 
 
 def trace_of(subject: Subject, contracts: Contracts, broken: Broken) -> Trace:
@@ -233,4 +232,4 @@ def trace_of(subject: Subject, contracts: Contracts, broken: Broken) -> Trace:
     return Trace(subject.name, contracts, broken.steps, broken.property_id, subject.mistake)
 
 
-__all__ = ["Budget", "Campaign", "Verdict", "plan", "reduced", "run_shard", "trace_of"]
+__all__ = ["Budget", "Campaign", "Verdict", "explained", "plan", "reduced", "run_shard", "trace_of"]

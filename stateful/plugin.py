@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from model.contracts import Contracts
     from stateful.shard import Shard
+    from stateful.subject import Subject
     from stateful.verdict import Tally
 
 PROFILES = {"dev": 24, "ci": 48, "nightly": 3600}
@@ -73,6 +75,25 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--survives-seed is {seed}; it is 0 or more")
     config.stash[_seed] = _chosen_seed(config)
     config.stash[_totals] = []
+    if _subject(config) and not hasattr(config, "workerinput"):
+        try:
+            _loaded(config, probe=True)
+            _contracts(config)
+        except ValueError as error:
+            raise pytest.UsageError(f"survives: {error}") from None
+
+
+def _loaded(config: pytest.Config, *, probe: bool = False) -> Subject:
+    from stateful.subject import load_subject
+
+    return load_subject(_subject(config), folder=config.invocation_params.dir, probe=probe)
+
+
+def _contracts(config: pytest.Config) -> Contracts:
+    from model.contracts import contracts_from
+
+    given = str(config.getoption("survives_contracts"))
+    return contracts_from(dict(part.partition("=")[::2] for part in given.split(",") if part))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -115,16 +136,11 @@ class Shards(pytest.Collector):
 
     def collect(self) -> Iterator[pytest.Item]:
         """An item a shard, the same in every worker."""
-        from model.contracts import contracts_from
         from stateful.campaign import Budget, plan
-        from stateful.subject import load_subject
 
         config = self.config
-        given = str(config.getoption("survives_contracts"))
-        choices = dict(part.partition("=")[::2] for part in given.split(",") if part)
-        subject = load_subject(_subject(config), folder=config.invocation_params.dir)
         budget = Budget(_seconds(config), config.stash[_seed])
-        for wave in plan(subject, contracts_from(choices), budget, folder=config.invocation_params.dir):
+        for wave in plan(_loaded(config), _contracts(config), budget, folder=config.invocation_params.dir):
             for shard in wave:
                 yield ShardItem.from_parent(self, name=shard.name, shard=shard)
 
@@ -142,18 +158,15 @@ class ShardItem(pytest.Item):
 
     def runtest(self) -> None:
         """Run the shard in a process of its own."""
-        import time
+        import shutil
 
-        from stateful.campaign import HARD_STOP, WAVE_SECONDS
-        from stateful.workers import Interrupted, run_shards
+        from stateful.medium import fast_folder
 
+        scratch = fast_folder("survives-item-")
         try:
-            (tally,) = run_shards([self.shard], 1, time.monotonic() + HARD_STOP * 10 * WAVE_SECONDS, None, [])
-        except Interrupted as stop:
-            if stop.why == "it was interrupted":
-                raise KeyboardInterrupt from None
-            (tally,) = stop.tallies
-            tally.failed = stop.why
+            tally = self._run(scratch)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
         self.user_properties.append((PROPERTY, json.dumps(_totals_of(tally), sort_keys=True)))
         stories = list(self._stories(tally))
         if stories:
@@ -161,12 +174,30 @@ class ShardItem(pytest.Item):
         if tally.failed or tally.left_over:
             raise BrokenPromiseError(f"the shard did not end: {tally.failed or '; '.join(tally.left_over)}")
 
+    def _run(self, scratch: Path) -> Tally:
+        import time
+
+        from attrs import evolve
+
+        from stateful.campaign import HARD_STOP, WAVE_SECONDS, explained
+        from stateful.workers import Interrupted, run_shards
+
+        shard = evolve(self.shard, scratch=scratch)
+        try:
+            (tally,) = run_shards([shard], 1, time.monotonic() + HARD_STOP * 10 * WAVE_SECONDS, None, [])
+            return explained(shard, tally, scratch)
+        except Interrupted as stop:
+            if stop.why == "it was interrupted":
+                raise KeyboardInterrupt from None
+            (tally,) = stop.tallies
+            tally.failed = stop.why
+            return tally
+
     def _stories(self, tally: Tally) -> Iterable[str]:
         from stateful.campaign import trace_of
         from stateful.findings import keep
-        from stateful.subject import load_subject
 
-        subject = load_subject(self.shard.subject, self.shard.mistake, folder=self.shard.folder, probe=False)
+        subject = _loaded(self.config)
         for broken in tally.broken.values():
             trace = trace_of(subject, self.shard.contracts, broken)
             kept = keep(trace, Path(self.config.rootpath) / ".survives")
@@ -227,17 +258,16 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         f"freezes at every boundary, {sum(t['left_over'] for t in totals)} left over; "
         f"{'broken: ' + ', '.join(broken) if broken else 'every promise survived'}; seed {config.stash[_seed]}"
     )
-    missing = _missing(totals, _subject(config))
+    missing = _missing(totals, config)
     if missing and not broken:
         write(f"VACUOUS: never seen: {', '.join(missing)}; give it more --survives-seconds", yellow=True)
 
 
-def _missing(totals: list[dict[str, Any]], subject: str) -> list[str]:
+def _missing(totals: list[dict[str, Any]], config: pytest.Config) -> list[str]:
     from model.properties import WITNESSES
-    from stateful.subject import load_subject
 
     try:
-        capabilities = load_subject(subject, probe=False).capabilities
+        capabilities = _loaded(config).capabilities
     except ValueError:
         return []
     seen = {name for t in totals for name, count in t["witnesses"].items() if count}
