@@ -113,7 +113,10 @@ def check(
     campaign = Campaign(chosen, _contracts(contracts), Budget(seconds, seed, workers))
     with display.progress(campaign) as report:
         verdict = campaign.run(report)
-    display.verdict(verdict, out)
+    try:
+        display.verdict(verdict, out)
+    except BrokenPipeError:
+        _hush()  # whoever read has gone, and the verdict stands
     raise SystemExit(EXIT_STATUS[verdict.status])
 
 
@@ -235,9 +238,14 @@ def main() -> None:
         raise
     except OSError as error:
         if isinstance(error, BrokenPipeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _hush()
             raise SystemExit(1) from None
         _complain(f"{error.filename or 'a file'}: {error.strerror or error}; check that it exists and can be written")
+
+
+def _hush() -> None:
+    """Nobody reads any more: what is still to be flushed goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str) -> None:

@@ -31,12 +31,20 @@ WIDTH = 120
 """Columns where the output is no terminal."""
 
 
+class _Output(Console):
+    """Standard output: whoever reads it may leave, and that is for the caller to know."""
+
+    def on_broken_pipe(self) -> None:
+        """Pass it on; rich's own way is to end the process with the status of a violation."""
+        raise BrokenPipeError
+
+
 class Display:
     """Shows one campaign. Progress goes to standard error, the verdict to standard output."""
 
     def __init__(self, *, as_json: bool = False) -> None:
         self._as_json = as_json
-        self._out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDTH)
+        self._out = _Output(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDTH)
         self._err = Console(stderr=True, highlight=False, soft_wrap=True)
 
     @contextmanager

@@ -66,15 +66,24 @@ def test_an_interrupted_campaign_tells_what_it_has(started, tmp_path, name):
     assert [] == list(scratch.iterdir())
 
 
-def test_a_closed_pipe_is_no_traceback():
-    """Whoever reads one line and leaves gets no traceback."""
-    script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from stateful.cli import main; main()"
+SMALL = """
+from attrs import evolve
+from stateful import campaign, cli
+whole = campaign.plan
+campaign.plan = lambda *a, **k: [[evolve(s, size=1) for s in whole(*a, **k)[0] if s.engine == "walk"]]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(("arguments", "status"), [(["list", "properties"], 1), (["check"], 3)])
+def test_a_closed_pipe_is_no_traceback(arguments, status):
+    """Whoever leaves before the end gets no traceback, and a verdict keeps its exit status."""
+    script = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{SMALL}"
     ours, theirs = os.pipe()
     os.close(ours)  # the reader has gone before the first line
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, "list", "properties"], stdout=theirs, stderr=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", script, *arguments]
+    process = subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE, text=True)
     os.close(theirs)
     _, err = process.communicate(timeout=60)
 
-    assert (1, "") == (process.returncode, err)
+    assert (status, "") == (process.returncode, err)
