@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,8 @@ def check(
     with display.progress(campaign) as report:
         verdict = campaign.run(report)
     try:
-        display.verdict(verdict, out)
+        with suppress(KeyboardInterrupt):  # the verdict stands, whoever does not wait for its stories
+            display.verdict(verdict, out)
     except BrokenPipeError:
         _hush()  # whoever read has gone, and the verdict stands
     raise SystemExit(EXIT_STATUS[verdict.status])

@@ -75,6 +75,8 @@ class Display:
 
     def verdict(self, verdict: Verdict, out: Path) -> None:
         """Show a verdict, and keep and tell its findings."""
+        if not self._as_json:
+            self._table(verdict)
         findings = [(p, keep(p.trace, out)) for p in verdict.properties if p.trace is not None]
         if self._as_json:
             document = verdict.to_json()
@@ -84,7 +86,6 @@ class Display:
                     entry["folder"] = folders[entry["id"]]
             self._out.print(json.dumps(document, indent=2), markup=False)
         else:
-            self._table(verdict)
             for prop, kept in findings:
                 self._finding(kept, minimal=bool(prop.broken and prop.broken.minimal))
             self._bound(verdict)

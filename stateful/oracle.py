@@ -31,7 +31,7 @@ from stateful.medium import FolderMedium
 _LEDGER_SQL = (
     "SELECT i.key, i.digest, i.payload, i.state, i.deadline_ms, i.attempts, i.in_doubt, i.cancel_requested, i.cleaned,"
     " i.receipt, i.token_high, a.digest, a.approver, a.expiry_ms, a.revision, a.status, a.signature,"
-    " l.owner, l.token, l.expiry_ms, meta.revision"
+    " l.owner, l.token, l.expiry_ms, meta.revision, (SELECT count(*) FROM approvals), (SELECT count(*) FROM leases)"
     " FROM meta LEFT JOIN intents i LEFT JOIN approvals a ON a.key = i.key LEFT JOIN leases l ON l.key = i.key"
 )
 _EFFECTS_SQL = "SELECT key, payload, token, at_ms, receipt FROM effects ORDER BY id"
@@ -118,13 +118,18 @@ class Oracle:
         self._counts: dict[Any, Any] = {}
         self._marks: dict[str, Any] = {}
         self._revision = 1
+        self._orphans = 0
+        self._ever: set[Any] = set()
         self._raw: list[Any] = [None] * len(self._names)
         self._stores = Stores(1, (Slot(),) * len(self._names))
 
     def receipts(self, key: int) -> list[str]:
         """The receipts of a key's effects, in the order in which they happened, as of now."""
         name = self._names[key]
-        return [r[4] for r in self._sink.rows(_EFFECTS_SQL) if r[0] == name]
+        try:
+            return [r[4] for r in self._sink.rows(_EFFECTS_SQL) if r[0] == name]
+        except sqlite3.Error as error:
+            raise DamagedError(str(error)) from error
 
     def read(self) -> Stores:
         """What the stores hold now.
@@ -144,6 +149,8 @@ class Oracle:
                 rows = ledger.rows(_LEDGER_SQL).fetchall()
                 self._revision = rows[0][20] if rows else 1
                 self._rows = {row[0]: row for row in rows if row[0] is not None}
+                self._orphans = _orphans(rows)
+                self._ever.update(self._rows)
             if stamps[1] != old[1]:
                 self._effects = sink.rows(_EFFECTS_SQL).fetchall()
                 self._counts = {row[0]: row[1:] for row in sink.rows(_KEYS_SQL)}
@@ -161,6 +168,8 @@ class Oracle:
         strange = sorted(keys.difference(self._names))
         if strange:
             raise StrayError(f"there are rows under keys that nobody used: {', '.join(map(str, strange))}")
+        if self._orphans and self._ever == set(self._rows):  # an intent that was lost is told as such
+            raise StrayError(f"there are {self._orphans} approvals or leases that belong to no intent")
 
     def _parsed(self) -> Stores:
         slots = list(self._stores.slots)
@@ -221,3 +230,11 @@ def _ordinal(receipt: str, receipts: list[str]) -> int:
     if not receipt:
         return 0
     return receipts.index(receipt) + 1 if receipt in receipts else -1
+
+
+def _orphans(rows: list[Any]) -> int:
+    """How many approvals and leases belong to no intent."""
+    if not rows:
+        return 0
+    mine = sum(row[15] is not None for row in rows) + sum(row[17] is not None for row in rows)
+    return int(rows[0][21] + rows[0][22] - mine)

@@ -244,6 +244,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     _collecting = session.config.stash[_totals]
 
 
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """A vacuous campaign is no success."""
+    config = session.config
+    totals = config.stash[_totals]
+    if totals and exitstatus == 0 and not any(t["broken"] for t in totals) and _missing(totals, config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """One line of totals, and a second if the campaign was vacuous."""
     totals = config.stash[_totals]

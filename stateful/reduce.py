@@ -13,7 +13,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from model.actions import ALPHABET, Action, Step, Verb
-from model.words import Reply
+from model.words import PAYLOADS, Reply
 from stateful.order import Rig
 
 _INSTANTS = ("lease", "approval", "deadline")
@@ -91,7 +91,7 @@ class Reducer:
                 return steps
 
     def _simpler(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        for candidate in self._renamed(steps):
+        for candidate in (*self._renamed(steps), *self._other_payload(steps)):
             found = self._breaks(candidate)
             if found is not None and len(found) <= len(steps):
                 steps = found
@@ -116,6 +116,15 @@ class Reducer:
                     for s in steps
                     for n in (getattr(s.action, attribute),)
                 )
+
+    def _other_payload(self, steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
+        """The same order with the two payloads exchanged, if the first that is submitted is not the first by name."""
+        first = next((s.action.choice for s in steps if s.action.verb is Verb.SUBMIT), PAYLOADS[0])
+        if first == PAYLOADS[1]:
+            swap = dict(zip(PAYLOADS, reversed(PAYLOADS), strict=True))
+            yield tuple(
+                evolve(s, action=evolve(s.action, choice=swap.get(s.action.choice, s.action.choice))) for s in steps
+            )
 
     def _interned(self, step: Step, changes: dict[str, Any]) -> Action:
         return self._rig.model.alphabet.by_label[evolve(step.action, **changes).label]
