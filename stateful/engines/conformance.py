@@ -1,0 +1,165 @@
+"""Conformance: every transition of the model's bounded state graph, executed on the real dispatcher.
+
+A search finds the states. Each is put into real stores, each of its actions is done there, and the answer and every
+row are compared with the model's; a death inside an operation is done at a boundary that leaves the same stages done.
+Where model and implementation disagree, one of them is wrong: the finding comes with an order that leads there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from attrs import define, field, frozen
+
+from model.actions import Action, Step
+from model.search.space import ModelEdge, ModelSpace
+from model.words import World
+from stateful.judge import Finding
+from stateful.order import Rig
+from stateful.place import Placer, concrete
+
+AFTER_THE_LAST = 1_000
+"""A boundary that no operation has: the process dies right after the operation."""
+BOUNDARIES_MAX = 60
+REPORT_EVERY = 2_000
+FINDINGS_MAX = 20
+
+
+@frozen
+class Disagreement:
+    """A transition on which model and implementation differ, and labels that lead from the start to its state."""
+
+    labels: tuple[str, ...]
+    step: Step
+    detail: str
+
+
+@define
+class Conformance:
+    """What has been executed so far.
+
+    ``edges`` counts the labelled transitions of the graph, ``covered`` those that were executed and agreed on,
+    ``executed`` the steps that it took.
+    """
+
+    states: int = 0
+    edges: int = 0
+    covered: int = 0
+    executed: int = 0
+    cut: str = ""
+    by_verb: Counter[str] = field(factory=Counter)
+    disagreements: list[Disagreement] = field(factory=list)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every transition of the graph was executed, and agreed on."""
+        return not self.cut and self.covered == self.edges
+
+
+class Conformer:
+    """Executes a space's transitions on one rig, whose limits, workers and keys must be the space's."""
+
+    def __init__(self, space: ModelSpace, rig: Rig) -> None:
+        self._space = space
+        self._rig = rig
+        self._boundaries: dict[tuple[str, str, int, int], int] = {}
+        self._parents: dict[int, int] = {}
+        self.report = Conformance()
+
+    def run(self, goes_on: Callable[[Conformance], str] = lambda _: "") -> Conformance:
+        """Execute every transition, breadth first. ``goes_on`` returns why to stop early, or nothing."""
+        rig, report = self._rig, self.report
+        finding = rig.start()
+        if finding is not None:
+            report.disagreements.append(Disagreement((), Step(self._tick), finding.detail))
+            return report
+        self._placer = Placer(rig)
+        try:
+            for state in self._states():
+                report.states += 1
+                self._state(state)
+                if len(report.disagreements) >= FINDINGS_MAX:
+                    report.cut = "too many disagreements"
+                elif report.states % REPORT_EVERY == 0:
+                    report.cut = goes_on(report)
+                if report.cut:
+                    break
+        finally:
+            self._placer.close()
+        return report
+
+    @property
+    def _tick(self) -> Action:
+        return self._rig.model.alphabet.by_label["advance tick"]
+
+    def _states(self) -> Iterator[int]:
+        parents, layer = self._parents, [self._space.initial]
+        parents[layer[0]] = layer[0]
+        while layer:
+            following: list[int] = []
+            for state in layer:
+                yield state
+                for target in self._space.successors(state):
+                    if target not in parents:
+                        parents[target] = state
+                        following.append(target)
+            layer = following
+
+    def _state(self, state: int) -> None:
+        world = concrete(self._space.world(state))
+        by_action: dict[Action, list[ModelEdge]] = {}
+        for edge in self._space.edges(state):
+            by_action.setdefault(edge.action, []).append(edge)
+        for action, edges in by_action.items():
+            self.report.edges += len(edges)
+            self.report.by_verb[str(action.verb)] += len(edges)
+            for edge in edges:
+                agreed = self._edge(state, world, edge)
+                self.report.covered += agreed
+
+    def _edge(self, state: int, world: World, edge: ModelEdge) -> bool:
+        if edge.died_after < 0:
+            return self._do(state, world, Step(edge.action))
+        stages = self._rig.model.take(world, edge.action).stages
+        wanted = (world, *stages)[edge.died_after].stores
+        return self._die(state, world, edge, len(stages), lambda: self._rig.judge.stores == wanted)
+
+    def _do(self, state: int, world: World, step: Step) -> bool:
+        """Do one step from a world; True if model and implementation agree."""
+        rig = self._rig
+        self._placer.place(world, rig.judge.stores)
+        self.report.executed += 1
+        finding = rig.do(step)
+        divergence = rig.judge.divergence
+        # A promise may break on both sides alike, under a weak contract: that is agreement.
+        if divergence is not None or (finding is not None and finding.property_id == "answers"):
+            self._disagree(state, step, divergence or finding)
+            return False
+        return True
+
+    def _disagree(self, state: int, step: Step, finding: Finding | None) -> None:
+        path = [state]
+        while self._parents[path[-1]] != path[-1]:
+            path.append(self._parents[path[-1]])
+        labels = self._space.spell(tuple(reversed(path)))
+        self.report.disagreements.append(Disagreement(labels, step, finding.detail if finding else ""))
+
+    def _die(self, state: int, world: World, edge: ModelEdge, stages: int, reached: Callable[[], bool]) -> bool:
+        """Die at a boundary that leaves the wanted stages done: the one that did it last time, or the first that does."""
+        action = edge.action
+        if edge.died_after == stages:
+            return self._do(state, world, Step(action, AFTER_THE_LAST))
+        if edge.died_after == 0:
+            return self._do(state, world, Step(action, 1))
+        kind = (str(action.verb), action.choice, stages, edge.died_after)
+        known = self._boundaries.get(kind)
+        for boundary in ([known] if known else []) + list(range(2, BOUNDARIES_MAX)):
+            if not self._do(state, world, Step(action, boundary)):
+                return False
+            if reached():
+                self._boundaries[kind] = boundary
+                return True
+        detail = f"no boundary leaves {edge.died_after} of {stages} stages done"
+        self.report.disagreements.append(Disagreement((), Step(action), detail))
+        return False
