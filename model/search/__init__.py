@@ -1,0 +1,25 @@
+"""The exhaustive explorer: searches over any transition system, and the model's own state space.
+
+It may import the rest of ``model`` and must never know a clock, a meter or a file: time and memory end a search through
+``Bounds.tick``, which its caller hands in.
+"""
+
+from model.search.bounds import ModelBounds
+from model.search.breadth import search
+from model.search.layout import SpaceTooLargeError
+from model.search.space import ModelEdge, ModelSpace
+from model.search.system import Bounds, Edge, Progress, Result, System, Verdict
+
+__all__ = [
+    "Bounds",
+    "Edge",
+    "ModelBounds",
+    "ModelEdge",
+    "ModelSpace",
+    "Progress",
+    "Result",
+    "SpaceTooLargeError",
+    "System",
+    "Verdict",
+    "search",
+]
