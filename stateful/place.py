@@ -112,7 +112,9 @@ class Placer:
         if stores.revision != present.revision:
             execute("UPDATE meta SET revision = ?", (stores.revision,))
         for key, now, was in changed:
-            if now.intent != was.intent or now.token_high != was.token_high:  # the newest token stands with the intent
+            if (
+                now.intent != was.intent or now.token_high != was.token_high
+            ):  # the newest token stands with the intent
                 self._write_intent(key, now.intent, now)
             if now.approval != was.approval or was is _NOTHING_LIKE_IT:
                 execute("DELETE FROM approvals WHERE key = ?", (key,))
@@ -237,7 +239,17 @@ def concrete(world: World) -> World:
     return World(world.now_ms, Stores(world.stores.revision, slots), workers)
 
 
+def _called(slot: Slot) -> Slot:
+    """A slot whose counts of requests are such as its effects have, and fold into the same normal form."""
+    happened = len(slot.effects)
+    if not slot.rejected:
+        return evolve(slot, calls=max(slot.calls, happened))
+    last = slot.rejected == slot.calls
+    return evolve(slot, calls=happened + 1 if last else max(2, happened + 1), rejected=happened + 1 if last else 1)
+
+
 def _owned(slot: Slot, key: int, workers: tuple[Worker, ...]) -> Slot:
+    slot = _called(slot)
     if slot.lease is None:
         return slot
     owner = next((w.name for w in workers if w.tokens[key] == slot.lease.token), "w9")

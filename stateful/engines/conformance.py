@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 
 from attrs import define, field, frozen
 
-from model.actions import Action, Step
+from model.actions import Action, Step, Verb
 from model.search.space import ModelEdge, ModelSpace
-from model.words import World
-from stateful.judge import Finding
+from model.words import Kind, Outcome, Stores, World
+from stateful.bench import SubjectFailedError
+from stateful.judge import difference, told
 from stateful.order import Rig
 from stateful.place import Placer, concrete
 
@@ -75,6 +76,7 @@ class Conformer:
             report.disagreements.append(Disagreement((), Step(self._tick), finding.detail))
             return report
         self._placer = Placer(rig)
+        self._present = rig.look().read()
         try:
             for state in self._states():
                 report.states += 1
@@ -114,52 +116,54 @@ class Conformer:
         for action, edges in by_action.items():
             self.report.edges += len(edges)
             self.report.by_verb[str(action.verb)] += len(edges)
-            for edge in edges:
-                agreed = self._edge(state, world, edge)
-                self.report.covered += agreed
+            self.report.covered += sum(self._edge(state, world, edge) for edge in edges)
 
     def _edge(self, state: int, world: World, edge: ModelEdge) -> bool:
-        if edge.died_after < 0:
-            return self._do(state, world, Step(edge.action))
-        stages = self._rig.model.take(world, edge.action).stages
-        wanted = (world, *stages)[edge.died_after].stores
-        return self._die(state, world, edge, len(stages), lambda: self._rig.judge.stores == wanted)
+        action = edge.action
+        if edge.died_after >= 0:
+            return self._die(state, world, edge)
+        outcome, read = self._do(world, Step(action))
+        then, answer = self._rig.model.step(world, action)
+        if outcome == answer and read == then.stores:
+            return True
+        detail = f"the subject answered {told(outcome)}, the model {told(answer)}"
+        return self._disagree(state, Step(action), f"{detail}; {difference(then.stores, read)}")
 
-    def _do(self, state: int, world: World, step: Step) -> bool:
-        """Do one step from a world; True if model and implementation agree."""
+    def _do(self, world: World, step: Step) -> tuple[Outcome, Stores]:
+        """Do one step from a world; what it answered, and the stores after it."""
         rig = self._rig
-        self._placer.place(world, rig.judge.stores)
+        self._placer.place(world, self._present)
         self.report.executed += 1
-        finding = rig.do(step)
-        divergence = rig.judge.divergence
-        # A promise may break on both sides alike, under a weak contract: that is agreement.
-        if divergence is not None or (finding is not None and finding.property_id == "answers"):
-            self._disagree(state, step, divergence or finding)
-            return False
-        return True
+        at_ms = world.now_ms + (step.action.verb is Verb.ADVANCE)
+        rig.bench.know_stores(world.stores)
+        try:
+            outcome = rig.bench.do(step, at_ms, rig.look().receipts)
+        except SubjectFailedError as error:
+            outcome = Outcome(Kind.UNKNOWN, str(error))
+        self._present = rig.look().read()
+        return outcome, self._present
 
-    def _disagree(self, state: int, step: Step, finding: Finding | None) -> None:
+    def _disagree(self, state: int, step: Step, detail: str) -> bool:
         path = [state]
         while self._parents[path[-1]] != path[-1]:
             path.append(self._parents[path[-1]])
         labels = self._space.spell(tuple(reversed(path)))
-        self.report.disagreements.append(Disagreement(labels, step, finding.detail if finding else ""))
+        self.report.disagreements.append(Disagreement(labels, step, detail))
+        return False
 
-    def _die(self, state: int, world: World, edge: ModelEdge, stages: int, reached: Callable[[], bool]) -> bool:
-        """Die at a boundary that leaves the wanted stages done: the one that did it last time, or the first that does."""
+    def _die(self, state: int, world: World, edge: ModelEdge) -> bool:
+        """Die at a boundary that leaves the wanted stages done: the one that did so last time, or the first that does."""
         action = edge.action
-        if edge.died_after == stages:
-            return self._do(state, world, Step(action, AFTER_THE_LAST))
-        if edge.died_after == 0:
-            return self._do(state, world, Step(action, 1))
-        kind = (str(action.verb), action.choice, stages, edge.died_after)
-        known = self._boundaries.get(kind)
-        for boundary in ([known] if known else []) + list(range(2, BOUNDARIES_MAX)):
-            if not self._do(state, world, Step(action, boundary)):
-                return False
-            if reached():
+        stages = self._rig.model.take(world, action).stages
+        prefixes = [stage.stores for stage in (world, *stages)]
+        kind = (str(action.verb), action.choice, len(stages), edge.died_after)
+        first = {0: 1, len(stages): AFTER_THE_LAST}.get(edge.died_after) or self._boundaries.get(kind)
+        for boundary in ([first] if first else []) + list(range(2, BOUNDARIES_MAX)):
+            step = Step(action, boundary)
+            _, read = self._do(world, step)
+            if read not in prefixes:
+                return self._disagree(state, step, "no prefix of the operation leaves such rows")
+            if read == prefixes[edge.died_after]:
                 self._boundaries[kind] = boundary
                 return True
-        detail = f"no boundary leaves {edge.died_after} of {stages} stages done"
-        self.report.disagreements.append(Disagreement((), Step(action), detail))
-        return False
+        return self._disagree(state, Step(action, 1), f"no boundary leaves {edge.died_after} stages done")
