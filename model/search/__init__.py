@@ -6,8 +6,11 @@ It may import the rest of ``model`` and must never know a clock, a meter or a fi
 
 from model.search.bounds import ModelBounds
 from model.search.breadth import search
+from model.search.concrete import concrete
 from model.search.layout import SpaceTooLargeError
+from model.search.liveness import eventually
 from model.search.space import ModelEdge, ModelSpace
+from model.search.symmetry import Symmetric, interchangeable, unsound
 from model.search.system import Bounds, Edge, Progress, Result, System, Verdict
 
 __all__ = [
@@ -19,7 +22,12 @@ __all__ = [
     "Progress",
     "Result",
     "SpaceTooLargeError",
+    "Symmetric",
     "System",
     "Verdict",
+    "concrete",
+    "eventually",
+    "interchangeable",
     "search",
+    "unsound",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from attrs import field, frozen
 
 from model.actions import HIGHEST_REVISION, Verb
@@ -12,6 +14,14 @@ from model.words import Reply
 _TIMES = ("lease_ms", "other_lease_ms", "approval_ms", "deadline_ms")
 
 
+def _verbs(verbs: Iterable[Verb]) -> frozenset[Verb]:
+    return frozenset(verbs)
+
+
+def _replies(replies: Iterable[Reply]) -> frozenset[Reply]:
+    return frozenset(replies)
+
+
 @frozen
 class ModelBounds:
     """How much of the model is searched.
@@ -19,6 +29,8 @@ class ModelBounds:
     ``kills`` counts deaths of workers, ``policy_bumps`` policy changes, ``grants`` claims of each key that are
     granted. Without ``payload_changes`` nobody submits or approves a second payload. Only ``verbs`` are done, and the
     sink only gives ``replies``. Times are in ticks and go by ``limits``.
+    Without ``repeats`` a worker does not send again what it has an answer for; without ``blind`` nobody dispatches
+    before there is a grant.
     Raises ValueError for bounds that are negative or contradict each other.
     """
 
@@ -28,8 +40,10 @@ class ModelBounds:
     policy_bumps: int = 1
     grants: int = 2
     payload_changes: bool = True
-    verbs: frozenset[Verb] = field(default=frozenset(Verb), converter=frozenset)
-    replies: frozenset[Reply] = field(default=frozenset(Reply), converter=frozenset)
+    repeats: bool = True
+    blind: bool = True
+    verbs: frozenset[Verb] = field(default=frozenset(Verb), converter=_verbs)
+    replies: frozenset[Reply] = field(default=frozenset(Reply), converter=_replies)
     limits: Limits = TICK_LIMITS
 
     def __attrs_post_init__(self) -> None:

@@ -6,10 +6,10 @@ kept: they are asked for again when a trace is spelled.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Generic
 
-from model.search.system import Bounds, Edge, Progress, Result, S, System, Verdict
+from model.search.system import Bounds, Progress, Result, S, System, Verdict
 
 TICK_STATES = 1_024
 """``Bounds.tick`` is called once in so many expanded states."""
@@ -53,39 +53,40 @@ class _Search(Generic[S]):
         self.cut = ""
 
     def run(self) -> Result:
+        """The search itself, layer by layer."""
         layer = [self.system.initial]
         left = 0
         while layer:
-            at_the_end = self.bounds.depth is not None and self.depth >= self.bounds.depth
-            following, done = ([], len(layer)) if at_the_end else self._expand(layer)
-            if at_the_end:
-                self._invariants(layer)
-                self.cut = self.cut or "depth"
-                left = len(layer)
-            if at_the_end or self.cut or (self.found and not self.goes_on):
-                left = left or len(layer) - done + len(following)
+            following: list[S] = []
+            if self.bounds.depth is not None and self.depth >= self.bounds.depth:
+                self.cut, done = "depth", 0
+                self._judge(layer, by_transitions=False)
+            else:
+                done = self._expand(layer, following)
+            if self.cut or (self.found and not self.goes_on):
+                left = len(layer) - done + len(following)
                 break
             layer = following
             self.depth += bool(layer)
         return self._result(left)
 
-    def _expand(self, layer: list[S]) -> tuple[list[S], int]:
-        """The next layer, and how many states of this one were expanded before a bound or a violation."""
+    def _expand(self, layer: list[S], following: list[S]) -> int:
+        """Fill the next layer; returns how many states of this one were expanded before a bound or a violation."""
         parents, successors, bad = self.parents, self.system.successors, self.system.bad
         most = self.bounds.states
-        following: list[S] = []
         push = following.append
         for done, state in enumerate(layer):
             if not done % TICK_STATES:
                 self.cut = self._stop(len(layer) - done + len(following))
                 if self.cut:
-                    return following, done
+                    return done
             targets = successors(state)
             if bad(state):
-                self._violated(state)
+                self._judge((state,))
                 if self.found and not self.goes_on:
-                    self._invariants(layer[done + 1 :])
-                    return following, done
+                    # A state that is bad by itself, in the rest of this layer, would be found one step sooner.
+                    self._judge(layer[done + 1 :], by_transitions=False)
+                    return done
             if self.missing:
                 self._witnessed(state)
             self.transitions += len(targets)
@@ -95,8 +96,8 @@ class _Search(Generic[S]):
                     push(target)
             if most is not None and len(parents) > most:
                 self.cut = "states"
-                return following, done + 1
-        return following, len(layer)
+                return done + 1
+        return len(layer)
 
     def _stop(self, frontier: int) -> str:
         return self.bounds.tick(Progress(len(self.parents), self.transitions, self.depth, frontier))
@@ -108,50 +109,38 @@ class _Search(Generic[S]):
             path.append(state)
         return path[::-1]
 
-    def _violated(self, state: S, *, transitions: bool = True) -> None:
-        """Keep what ``state`` breaks: as an invariant first, which is a step shorter, then by its transitions."""
-        by_edges = [id_ for edge in self.system.edges(state) for id_ in edge.broken]
-        itself = self.system.bad(state)
-        if itself not in by_edges:
-            self._keep(itself, state, as_invariant=True)
-        for id_ in dict.fromkeys(by_edges if transitions else ()):
-            self._keep(id_, state, as_invariant=False)
-
-    def _keep(self, id_: str, state: S, *, as_invariant: bool) -> None:
-        if (self.wanted and id_ != self.wanted) or (self.found and not self.goes_on and id_ not in self.found):
-            return
-        known = self.found.get(id_)
-        if known is not None and len(known) <= self.depth + (not as_invariant):
-            return
-
-        def breaks(edge: Edge[S]) -> bool:
-            return id_ in edge.broken
-
-        self.found[id_] = self.system.spell(self._path(state), None if as_invariant else breaks)
-
-    def _invariants(self, states: list[S]) -> None:
-        """Look for states that are bad themselves: a counterexample as long as the depth, without another step."""
+    def _judge(self, states: Sequence[S], *, by_transitions: bool = True) -> None:
+        """Keep a trace to what states of the present layer break, by themselves and by their transitions."""
         for state in states:
-            if self.system.bad(state):
-                shorter = _Search(self.system, self.bounds, self.wanted, set(), goes_on=True)
-                shorter.parents, shorter.depth = self.parents, self.depth
-                shorter._violated(state, transitions=False)
-                if shorter.found:
-                    id_, trace = next(iter(shorter.found.items()))
-                    if self.goes_on or not self.found:
-                        self.found.setdefault(id_, trace)
-                    elif len(trace) < len(next(iter(self.found.values()))):
-                        self.found = {id_: trace}
+            if not self.system.bad(state):
+                continue
+            by_itself, moving = self.system.broken(state)
+            for id_ in by_itself:
+                self._keep(id_, state, steps=self.depth)
+            for id_ in moving if by_transitions else ():
+                self._keep(id_, state, steps=self.depth + 1)
+
+    def _keep(self, id_: str, state: S, *, steps: int) -> None:
+        if (self.wanted and id_ != self.wanted) or (id_ in self.found and len(self.found[id_]) <= steps):
+            return
+        path = self._path(state)
+        last = None if steps < len(path) else lambda edge: id_ in edge.broken
+        self.found[id_] = self.system.spell(path, last)
 
     def _witnessed(self, state: S) -> None:
         for id_ in self.system.shows(state):
             if id_ in self.missing:
                 self.missing.discard(id_)
-                self.shown[id_] = self.system.spell(self._path(state), lambda edge, id_=id_: id_ in edge.shows)  # type: ignore[misc]
+                self._show(id_, state)
+
+    def _show(self, id_: str, state: S) -> None:
+        self.shown[id_] = self.system.spell(self._path(state), lambda edge: id_ in edge.shows)
 
     def _result(self, frontier: int) -> Result:
         verdict = Verdict.VIOLATED if self.found else Verdict.BOUNDED if self.cut else Verdict.EXHAUSTED
         first = min(self.found, key=lambda id_: len(self.found[id_]), default="")
+        if not self.goes_on:
+            self.found = {first: self.found[first]} if first else {}
         return Result(
             verdict=verdict,
             states=len(self.parents),

@@ -16,10 +16,11 @@ from model.properties import PROPERTIES, Moment, Sort, witnessed
 from model.search.bounds import ModelBounds
 from model.search.normal import NOW_MS, Normal, stamp
 from model.step import Model, dead
-from model.words import PAYLOADS, Kind, Outcome, Slot, Stores, Worker, World
+from model.words import PAYLOADS, Grant, Kind, Outcome, Slot, Stores, Worker, World
 
 _ALWAYS = tuple((p.id, p.holds) for p in PROPERTIES.values() if p.sort is Sort.ALWAYS)
-_BY_ACTOR = (Verb.KILL, Verb.RESTART)
+WHOLE = frozenset({Verb.KILL, Verb.RESTART})
+"""What a worker does, or suffers, as a whole, and not at a key."""
 _OF_ALL_KEYS = (Verb.REAP_READ, Verb.REAP_APPLY, Verb.ADVANCE, Verb.BUMP_POLICY)
 KILLED = Outcome(Kind.KILLED)
 
@@ -77,6 +78,7 @@ class Local:
 
     def _moves(self, actions: list[Action], world: World) -> Iterator[Move]:
         alike: list[Move] = []
+        at_once: Move | None = None
         for action in actions:
             if not self.model.is_enabled(action, world) or not self._is_within(action, world):
                 continue
@@ -87,7 +89,10 @@ class Local:
             taken = self.model.take(world, action)
             after = taken.stages[-1] if taken.stages else world
             moves = [self._move(world, action, -1, after, taken.outcome)]
-            moves += self._deaths(world, action, taken.stages)
+            if action.verb not in WHOLE:
+                # Whoever dies before the first stage leaves the same, whatever it was about to do.
+                at_once = at_once._replace(action=action) if at_once else self._death(world, action, 0, world)
+                moves += [at_once, *self._deaths(world, action, taken.stages)]
             if action.verb is Verb.DISPATCH and len(taken.stages) < 2:
                 alike = moves
             yield from moves
@@ -99,15 +104,27 @@ class Local:
         if action.verb is Verb.SUBMIT and slot.intent is None:
             # The payloads are interchangeable, so that the first one may always be called p1.
             return action.choice != PAYLOADS[1]
+        if action.verb is Verb.DISPATCH or action.verb is Verb.STALL:
+            return self._may_try(slot, world.workers[0])
         return True
 
+    def _may_try(self, slot: Slot, worker: Worker) -> bool:
+        """Whether somebody well-behaved, as far as the bounds ask for it, would send now."""
+        granted = slot.approval is not None and slot.approval.status in {Grant.GRANTED, Grant.SPENT}
+        answered = worker.results[0] is not None or worker.receipts[0] > 0
+        return (self._bounds.blind or granted) and (self._bounds.repeats or not answered)
+
     def _deaths(self, world: World, action: Action, stages: tuple[World, ...]) -> Iterator[Move]:
-        """One move for each prefix of the stages that leaves something else behind."""
-        if action.verb in _BY_ACTOR:
-            return
-        for number, stage in enumerate(dict.fromkeys((world, *stages))):
-            after = dead(stage, action.worker) if action.worker >= 0 else stage
-            yield self._move(world, action, number, after, KILLED)
+        """One move for each number of stages that leaves something else in the stores than a smaller number."""
+        left = {world.stores}
+        for number, stage in enumerate(stages, start=1):
+            if stage.stores not in left:
+                left.add(stage.stores)
+                yield self._death(world, action, number, stage)
+
+    def _death(self, world: World, action: Action, number: int, stage: World) -> Move:
+        after = dead(stage, action.worker) if action.worker >= 0 else stage
+        return self._move(world, action, number, after, KILLED)
 
     def _move(self, world: World, action: Action, died_after: int, after: World, outcome: Outcome) -> Move:
         worker = world.workers[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from attrs import evolve, frozen
 
-from model.contracts import Contracts, Fencing, Idempotency, Limits
+from model.contracts import Cancellation, Contracts, Fencing, Idempotency, Limits
 from model.words import (
     PAYLOADS,
     TERMINAL,
@@ -87,8 +87,10 @@ class Normal:
         if not ended:
             return evolve(intent, deadline_ms=deadline_ms)
         # What has ended is not sent again: attempts and doubts are history. A send that is still frozen belongs to an
-        # older token than the one that ended it, so that a fenced sink answers "stale" before it looks at the clock.
-        if self.contracts.fencing is Fencing.SINK_AND_LEDGER:
+        # older token than the one that ended it, so that a fenced sink answers "stale" before it looks at the clock;
+        # unless it was ended by force, which asks for no token.
+        by_token = self.contracts.cancellation is Cancellation.DURABLE
+        if by_token and self.contracts.fencing is Fencing.SINK_AND_LEDGER:
             deadline_ms = NOW_MS
         return evolve(intent, deadline_ms=deadline_ms, attempts=0, in_doubt=False, cancel_requested=False)
 

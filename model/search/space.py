@@ -21,7 +21,7 @@ from attrs import evolve, field, frozen
 from model.actions import Action, Verb
 from model.search.bounds import ModelBounds
 from model.search.layout import SLOT_BITS, WORKER_BITS, Interned, Layout
-from model.search.local import KILLED, Local, Move
+from model.search.local import KILLED, WHOLE, Local, Move
 from model.search.normal import NOW_MS, Normal, stamp
 from model.search.system import Edge, System
 from model.step import Model, dead, put
@@ -153,6 +153,19 @@ class ModelSpace(System[int]):
     def kills_left(self, state: int) -> int:
         """How many deaths the bounds still allow."""
         return state >> self.layout.kills_at
+
+    def with_keys_in_order(self, packed: int, order: Sequence[int]) -> int:
+        """A worker's field, number and bits, after its n-th key became what was key ``order[n]``."""
+        bits, worker = packed >> WORKER_BITS, self._workers.values[packed & self._worker_mask]
+        moved = evolve(
+            worker,
+            tokens=tuple(worker.tokens[key] for key in order),
+            results=tuple(worker.results[key] for key in order),
+            receipts=tuple(worker.receipts[key] for key in order),
+            stalled=order.index(worker.stalled) if worker.stalled >= 0 else -1,
+        )
+        view = sum((bits >> key & 1) << place for place, key in enumerate(order))
+        return view << WORKER_BITS | self._workers(moved)
 
     def _slot_number(self, state: int, key: int) -> int:
         return state >> self.layout.slot_shift(key) & self._slot_mask
@@ -358,6 +371,14 @@ class ModelSpace(System[int]):
             return next((edge.breaks for edge in self._edges_together(state) if edge.breaks), "")
         return ""
 
+    def broken(self, state: int) -> tuple[Sequence[str], Sequence[str]]:
+        """What the moves out of ``state`` break. No state of the model is bad by itself."""
+        has_kills = state >= 1 << self.layout.kills_at
+        found = [id_ for entry in self._entries(state) for id_ in entry.breaks[has_kills]]
+        if state & self._every_view:
+            found += [id_ for edge in self._edges_together(state) for id_ in edge.broken]
+        return (), [*dict.fromkeys(found)]
+
     def shows(self, state: int) -> list[str]:
         """The witnesses that the moves out of ``state`` are."""
         has_kills = state >= 1 << self.layout.kills_at
@@ -431,10 +452,6 @@ class ModelSpace(System[int]):
                     is_enabled = verb is Verb.REAP_READ or state & lay.views_of(index)
                     if is_enabled:
                         yield _edge(Action(verb, index), self._killed(state, index), 0, KILLED)
-
-
-WHOLE = frozenset({Verb.KILL, Verb.RESTART})
-"""What a worker does, or suffers, as a whole."""
 
 
 def _dies(move: Move) -> bool:

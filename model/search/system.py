@@ -53,8 +53,14 @@ class System(ABC, Generic[S]):
         """The labelled transitions: at least one to each of ``successors`` other than ``state``."""
 
     def bad(self, state: S) -> str:
-        """The id of a property that ``state`` or a transition out of it breaks, "" if none. Cheap."""
+        """The id of a property that ``state`` or a transition out of it breaks, the state's first; "" if none. Cheap."""
         return ""
+
+    def broken(self, state: S) -> tuple[Sequence[str], Sequence[str]]:
+        """What ``state`` breaks by itself, and what the transitions out of it break. Asked only where it is bad."""
+        by_transitions = [id_ for edge in self.edges(state) for id_ in edge.broken]
+        id_ = self.bad(state)
+        return [id_] if id_ and id_ not in by_transitions else [], by_transitions
 
     def shows(self, state: S) -> Sequence[str]:
         """The ids of the witnesses among the transitions out of ``state``. Cheap."""
