@@ -509,6 +509,13 @@ def broken(m: Moment, capabilities: frozenset[Capability]) -> Property | None:
     return None
 
 
+def breaks(m: Moment, property_id: str) -> bool:
+    """Whether this moment breaks one given property, be it the first or not."""
+    holds = PROPERTIES[property_id].holds
+    pairs = zip(m.before.slots, m.after.slots, strict=True)
+    return any(not holds(m, was, now, key == m.key) for key, (was, now) in enumerate(pairs))
+
+
 def stuck(m: Moment, capabilities: frozenset[Capability]) -> Property | None:
     """The first *eventually* property that the stores after quiesce break, or None."""
     for prop, holds in _judged(Sort.EVENTUALLY, capabilities):

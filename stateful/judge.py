@@ -49,6 +49,7 @@ class Judge:
         self.worlds: possible.Worlds = (self.model.first(),)
         self.stores: Stores = self.worlds[0].stores
         self.divergence: Finding | None = None
+        self.moment: Moment | None = None
 
     @property
     def world(self) -> World:
@@ -63,7 +64,7 @@ class Judge:
         assert read is not None
         action = step.action
         before, world = self.stores, self.worlds[0]
-        moment = self._moment(step, outcome, before, read, world)
+        moment = self.moment = self._moment(step, outcome, before, read, world)
         self.stores = read
         if outcome.kind is Kind.KILLED and action.verb is not Verb.KILL:
             worlds = possible.after_crash(self.model, self.worlds, action)
@@ -79,14 +80,12 @@ class Judge:
             for id_ in witnessed(moment):
                 self.witnesses[id_] += 1
         prop = broken(moment, self.capabilities)
-        if prop is not None:
-            return Finding(prop.id, self._detail(step, outcome, world))
         if not worlds:
-            if self.divergence is None:
+            if self.divergence is None and prop is None:
                 self.divergence = Finding(CONFORMS.id, self._detail(step, outcome, world, read))
             worlds = (self._resynced(world, step, outcome, read),)
         self.worlds = worlds
-        return None
+        return Finding(prop.id, self._detail(step, outcome, world)) if prop is not None else None
 
     def observe_sink(self, step: Step, outcome: Outcome, sink: Stores) -> Finding | None:
         """Take in one step of a subject whose own rows cannot be read: the model speaks for them, the sink for itself.

@@ -61,7 +61,8 @@ class Conformance:
 class Conformer:
     """Executes a space's transitions on one rig, whose limits, workers and keys must be the space's."""
 
-    def __init__(self, space: ModelSpace, rig: Rig) -> None:
+    def __init__(self, space: ModelSpace, rig: Rig, *, states_max: int | None = None) -> None:
+        self._states_max = states_max
         self._space = space
         self._rig = rig
         self._boundaries: dict[tuple[str, str, int, int], int] = {}
@@ -81,7 +82,9 @@ class Conformer:
             for state in self._states():
                 report.states += 1
                 self._state(state)
-                if len(report.disagreements) >= FINDINGS_MAX:
+                if self._states_max is not None and report.states >= self._states_max:
+                    report.cut = "states"
+                elif len(report.disagreements) >= FINDINGS_MAX:
                     report.cut = "too many disagreements"
                 elif report.states % REPORT_EVERY == 0:
                     report.cut = goes_on(report)
