@@ -19,7 +19,7 @@ from model.actions import Step, Verb
 from model.contracts import CHOICES, Contracts, Limits, contracts_from
 from model.properties import PROPERTIES, breaks
 from model.search import Bounds, ModelBounds, ModelSpace, Result, Verdict, search
-from model.step import Model
+from model.step import Model, dead
 from model.words import Reply, World
 from stateful.engines.conformance import Conformer
 from stateful.judge import told
@@ -293,23 +293,24 @@ def _judged(row: str, column: Column, result: Result, found: dict[str, frozenset
     return evolve(cell, mark=Mark.BOUNDED) if result.verdict is Verdict.BOUNDED else cell
 
 
-def _rig(space: ModelSpace, subject: Subject) -> Rig:
-    model = space.model
+def _rig(model: Model, subject: Subject) -> Rig:
     return Rig(subject, model.contracts, model.limits, workers=model.workers, keys=model.keys)
 
 
 def _violated(cell: Cell, space: ModelSpace, subject: Subject) -> Cell:
     """Run the counterexample on the real dispatcher: it must break the same promise at the same step."""
-    with _rig(space, subject) as rig:
-        finding, steps, answers = _run(cell.labels, rig)
-        moment = rig.judge.moment
-        agrees = moment is not None and breaks(moment, cell.property_id)
-    note = "" if agrees else f"on SQLite: {finding or 'no promise broke'}"
+    with _rig(space.model, subject) as rig:
+        broke, steps, answers = run_labels(cell.labels, rig, cell.property_id)
+    agrees = broke == cell.property_id
+    note = "" if agrees else f"on SQLite: {broke or 'no promise broke'}"
     return evolve(cell, steps=steps, answers=answers, executed=len(steps), agrees=agrees, note=note)
 
 
-def _run(labels: tuple[str, ...], rig: Rig) -> tuple[str, tuple[Step, ...], tuple[str, ...]]:
-    """Run labels of the space on a rig; the property that broke at the last step, the steps, the answers."""
+def run_labels(labels: tuple[str, ...], rig: Rig, property_id: str) -> tuple[str, tuple[Step, ...], tuple[str, ...]]:
+    """Run labels of a space on a rig: the property that broke at the last step, the steps, the answers.
+
+    Where several broke at once, ``property_id`` is the one that is told.
+    """
     rig.start()
     world, finding = rig.model.first(), None
     steps: list[Step] = []
@@ -317,7 +318,10 @@ def _run(labels: tuple[str, ...], rig: Rig) -> tuple[str, tuple[Step, ...], tupl
         step, world = _step(label, world, rig, tuple(steps))
         steps.append(step)
         finding = rig.do(step)
+    moment = rig.judge.moment
     broke = finding.property_id if finding is not None else ""
+    if moment is not None and breaks(moment, property_id):
+        broke = property_id
     return broke, tuple(steps), tuple(told(t.outcome) for t in rig.told)
 
 
@@ -329,12 +333,12 @@ def _step(label: str, world: World, rig: Rig, before: tuple[Step, ...]) -> tuple
         return Step(action), rig.model.step(world, action)[0]
     stage = int(number)
     stages = (world, *rig.model.take(world, action).stages)
-    from model.step import dead
-
     then = dead(stages[stage], action.worker) if action.worker >= 0 else stages[stage]
     for boundary in range(1, 60):
         step = Step(action, boundary)
-        with Rig(rig.subject, rig.model.contracts, rig.model.limits, workers=rig.model.workers, keys=1) as trial:
+        with Rig(
+            rig.subject, rig.model.contracts, rig.model.limits, workers=rig.model.workers, keys=rig.model.keys
+        ) as trial:
             trial.start()
             for earlier in before:
                 trial.do(earlier)
@@ -346,7 +350,7 @@ def _step(label: str, world: World, rig: Rig, before: tuple[Step, ...]) -> tuple
 
 def _conforming(cell: Cell, space: ModelSpace, subject: Subject, conform_states: int) -> Cell:
     """Execute every transition of the cell's graph on the real dispatcher."""
-    with _rig(space, subject) as rig:
+    with _rig(space.model, subject) as rig:
         done = Conformer(space, rig, states_max=conform_states).run()
     note = cell.note or (f"executed up to {done.states:,} states" if done.cut else "")
     if done.disagreements:
