@@ -115,6 +115,13 @@ class ModelSpace(System[int]):
         self._every_view = sum(lay.views_of(w) for w in range(bounds.workers))
         self._slot_mask, self._worker_mask = (1 << SLOT_BITS) - 1, (1 << WORKER_BITS) - 1
         self._shapes: dict[tuple[int, int, int, int], _Shape] = {}
+        slots = sum(lay.slot_mask(k) for k in range(bounds.keys))
+        self._reapers: list[tuple[int, dict[int, tuple[tuple[int, ...], tuple[int, ...]]]]] = [
+            (slots | lay.worker_mask(w) | self._every_view, {}) for w in range(bounds.workers)
+        ]
+        self._one_kill = 1 << lay.kills_at
+        self._ticks = Verb.ADVANCE in bounds.verbs
+        self._bumps = bounds.policy_bumps if Verb.BUMP_POLICY in bounds.verbs else 0
         self._suspect = False
         self._moves = lru_cache(REMEMBERED_MOVES)(self._asked_moves)
         self._initial = self.encode(self.model.first(), bounds.kills)
@@ -180,7 +187,7 @@ class ModelSpace(System[int]):
 
     def successors(self, state: int) -> list[int]:
         """The states that one move leads to, ``state`` itself left out; a state may come twice."""
-        has_kills = state >= 1 << self.layout.kills_at
+        has_kills = state >= self._one_kill
         has_views = state & self._every_view
         found: list[int] = []
         for mask, worker, key, entries in self._parts:
@@ -207,34 +214,46 @@ class ModelSpace(System[int]):
                 rest = rests[number] = self._rest(number, key)
             tick += rest.tick
             overdue |= rest.overdue << key
-        verbs = self.bounds.verbs
-        if tick and Verb.ADVANCE in verbs:
+        if tick and self._ticks:
             found.append(state + tick)
-        if Verb.BUMP_POLICY in verbs and self._revision(state) <= self.bounds.policy_bumps:
+        if self._bumps and (state >> self.layout.revision_at & 3) <= self._bumps:
             found.append(state + (1 << self.layout.revision_at))
         if overdue:
-            found += [target for _, _, _, target in self._reaping(state, overdue) if target != state]
+            has_kills = state >= self._one_kill
+            for index, (mask, known) in enumerate(self._reapers):
+                additions = known.get(state & mask)
+                if additions is None:
+                    additions = known[state & mask] = self._reaper(state, index, overdue)
+                found += [state + addition for addition in additions[has_kills]]
 
-    def _reaping(self, state: int, overdue: int) -> Iterator[tuple[Verb, int, int, int]]:
-        """(verb, worker, stage after which it died, target) for each way to reap; ``overdue`` has a bit a key."""
+    def _reaper(self, state: int, worker: int, overdue: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """What to add to a state for the ways in which one worker may reap: without a kill left, and with one."""
+        ways = [(died, target - state) for _, died, target in self._reaping(state, worker, overdue, has_kills=True)]
+        lasting = tuple(addition for died, addition in ways if died < 0 and addition)
+        return lasting, lasting + tuple(addition for died, addition in ways if died >= 0)
+
+    def _reaping(self, state: int, index: int, overdue: int, *, has_kills: bool) -> Iterator[tuple[Verb, int, int]]:
+        """(verb, stage after which it died, target) for each way in which a worker may reap.
+
+        ``overdue`` has a bit for each key.
+        """
         lay, verbs = self.layout, self.bounds.verbs
-        for index in range(lay.workers):
-            worker = self._workers.values[self._worker_number(state, index)]
-            if not worker.alive or worker.stalled >= 0:
-                continue
-            if Verb.REAP_READ in verbs:
-                yield Verb.REAP_READ, index, -1, state | overdue << lay.view_shift(index)
-            live = state >> lay.view_shift(index) & ((1 << lay.keys) - 1)
-            if not live or Verb.REAP_APPLY not in verbs:
-                continue
-            target = state
-            for key in range(lay.keys):
-                if live >> key & 1:
-                    rest = self._rests[key][self._slot_number(state, key)]
-                    target = (target & ~lay.views_on(key)) + rest.reaped
-            yield Verb.REAP_APPLY, index, -1, target
-            if self.kills_left(state):
-                yield Verb.REAP_APPLY, index, 1, self._killed(target, index)
+        worker = self._workers.values[self._worker_number(state, index)]
+        if not worker.alive or worker.stalled >= 0:
+            return
+        if Verb.REAP_READ in verbs:
+            yield Verb.REAP_READ, -1, state | overdue << lay.view_shift(index)
+        live = state >> lay.view_shift(index) & ((1 << lay.keys) - 1)
+        if not live or Verb.REAP_APPLY not in verbs:
+            return
+        target = state
+        for key in range(lay.keys):
+            if live >> key & 1:
+                rest = self._rests[key][self._slot_number(state, key)]
+                target = (target & ~lay.views_on(key)) + rest.reaped
+        yield Verb.REAP_APPLY, -1, target
+        if has_kills:
+            yield Verb.REAP_APPLY, 1, self._killed(target, index)
 
     def _killed(self, state: int, worker: int) -> int:
         """``state`` after a worker died."""
@@ -363,7 +382,7 @@ class ModelSpace(System[int]):
         """The first property that a move out of ``state`` breaks, "" if none."""
         if not self._suspect:
             return ""  # no combination that was ever met breaks anything
-        has_kills = state >= 1 << self.layout.kills_at
+        has_kills = state >= self._one_kill
         for entry in self._entries(state):
             if entry.breaks[has_kills]:
                 return entry.breaks[has_kills][0]
@@ -373,7 +392,7 @@ class ModelSpace(System[int]):
 
     def broken(self, state: int) -> tuple[Sequence[str], Sequence[str]]:
         """What the moves out of ``state`` break. No state of the model is bad by itself."""
-        has_kills = state >= 1 << self.layout.kills_at
+        has_kills = state >= self._one_kill
         found = [id_ for entry in self._entries(state) for id_ in entry.breaks[has_kills]]
         if state & self._every_view:
             found += [id_ for edge in self._edges_together(state) for id_ in edge.broken]
@@ -381,7 +400,7 @@ class ModelSpace(System[int]):
 
     def shows(self, state: int) -> list[str]:
         """The witnesses that the moves out of ``state`` are."""
-        has_kills = state >= 1 << self.layout.kills_at
+        has_kills = state >= self._one_kill
         return [id_ for entry in self._entries(state) for id_ in entry.shows[has_kills]]
 
     def _entries(self, state: int) -> Iterator[_Entry]:
@@ -427,16 +446,19 @@ class ModelSpace(System[int]):
         if Verb.ADVANCE in verbs:
             tick = Action(Verb.ADVANCE, choice="tick")
             found.append(_edge(tick, state + sum(rest.tick for rest in rests), -1, Outcome(Kind.OK)))
-        if Verb.BUMP_POLICY in verbs and self._revision(state) <= self.bounds.policy_bumps:
+        if self._revision(state) <= self._bumps:
             revision = Outcome(Kind.OK, value=self._revision(state) + 1)
             found.append(_edge(Action(Verb.BUMP_POLICY), state + (1 << lay.revision_at), -1, revision))
         overdue = sum(rest.overdue << key for key, rest in enumerate(rests))
-        for verb, worker, died_after, target in self._reaping(state, overdue):
+        for worker in range(lay.workers):
             live = state >> lay.view_shift(worker) & ((1 << lay.keys) - 1)
-            reaps = verb is Verb.REAP_APPLY
-            breaks = [id_ for key, rest in enumerate(rests) if reaps and live >> key & 1 for id_ in rest.breaks]
-            outcome = Outcome(Kind.OK, value=(live if reaps else overdue).bit_count()) if died_after < 0 else KILLED
-            found.append(_edge(Action(verb, worker), target, died_after, outcome, tuple(dict.fromkeys(breaks))))
+            has_kills = bool(self.kills_left(state))
+            for verb, died_after, target in self._reaping(state, worker, overdue, has_kills=has_kills):
+                reaps = verb is Verb.REAP_APPLY
+                breaks = [id_ for key, rest in enumerate(rests) if reaps and live >> key & 1 for id_ in rest.breaks]
+                outcome = Outcome(Kind.OK, value=(live if reaps else overdue).bit_count())
+                outcome = outcome if died_after < 0 else KILLED
+                found.append(_edge(Action(verb, worker), target, died_after, outcome, tuple(dict.fromkeys(breaks))))
         return found
 
     def _idle(self, state: int) -> Iterator[ModelEdge]:

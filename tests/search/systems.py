@@ -12,7 +12,7 @@ from model.search import Edge, System
 WORKING, PREPARED, COMMITTED, ABORTED = range(4)
 INIT, COMMIT, ABORT = range(3)
 TwoPhaseState = tuple[tuple[int, ...], int, frozenset[int], frozenset[int], int]
-"""(each manager's state, the coordinator's, whom it counts as prepared, who said so, 1 for commit and 2 for abort said)"""
+"""(each manager's state, the coordinator's, whom it counts as prepared, who said so, 1: commit said, 2: abort said)"""
 
 
 @frozen

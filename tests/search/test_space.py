@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections import deque
 from random import Random
 
 import pytest
+from attrs import evolve
 
 from model import (
     CHOICES,
@@ -14,13 +17,14 @@ from model import (
     Model,
     Moment,
     Outcome,
+    Reply,
     Sort,
     UnknownActionError,
     Verb,
     World,
     contracts_from,
 )
-from model.search import ModelBounds, ModelSpace
+from model.search import Bounds, ModelBounds, ModelSpace, Verdict, concrete, search
 from model.step import dead
 from model.words import PAYLOADS
 
@@ -35,7 +39,7 @@ PAIRS = [
     {"cancellation": "forceful", "approval": "advisory", "deadline": "per-attempt"},
     {"idempotency": "none", "deadline": "per-attempt", "retry": "every-error", "fencing": "none"},
 ]
-STATES = 0
+STATES = 48_102
 """The states of the default contracts within the small bound, one kill, a sink that answers."""
 WALKS, STEPS = 3, 40
 
@@ -236,13 +240,42 @@ def test_a_death_inside_is_told_by_its_boundary() -> None:
 
 
 def test_ticks_stay_where_no_jump_will_do() -> None:
-    """Where ordinary limits order the instants otherwise, the ticks are kept."""
-    order = ["submit k1 p1", "approve k1 p1", "claim w1 k1", "advance tick", "dispatch w1 k1 done"]
-    never = [*order[:3], "advance tick", "advance tick", "submit k1 p1", "renew w1 k1 "]
+    """Where ordinary limits put the pending instants in another order, the ticks are kept."""
+    order = ["submit k1 p1", "claim w1 k1", "advance tick", "renew w1 k1"]
+    short = Limits(deadline_ms=10)
 
-    assert "advance tick" not in {step.label for step in concrete(order, Model())}
-    with pytest.raises(UnknownActionError, match="no action of 2 workers"):
-        concrete(never, Model())
+    assert "advance k1 lease" == concrete(order, Model())[2].label
+    assert order == [step.label for step in concrete(order, Model(limits=short))]
+
+
+def test_a_label_of_another_system_is_refused() -> None:
+    """A trace that was found with more workers than the model has is refused."""
+    with pytest.raises(UnknownActionError, match="'claim w3 k1' is no action of 2 workers"):
+        concrete(["claim w3 k1"], Model())
+
+
+@pytest.mark.parametrize(("keys", "depth"), [(1, 5), (2, 3)])
+def test_the_quotient_loses_no_world(keys: int, depth: int) -> None:
+    """The states within a depth are the normal forms of the worlds within it, not one more and not one less.
+
+    What a search leaves out on purpose, a client that dies, is left out on both sides.
+    """
+    bounds = ModelBounds(keys=keys, kills=1)
+    space = ModelSpace(Model(), bounds)
+    worlds = {(space.model.first(), bounds.kills)}
+    states, layer, packed = {space.initial}, worlds, {space.initial}
+    for _ in range(depth):
+        layer = {
+            (after, left)
+            for world, kills in layer
+            for _, action, outcome, after, left in moves_of(space.model, bounds, world, kills)
+            if action.worker >= 0 or outcome.kind is not Kind.KILLED
+        } - worlds
+        worlds |= layer
+        states |= {space.encode(world, kills) for world, kills in layer}
+        packed |= {target for state in packed for target in space.successors(state)}
+
+    assert states == packed
 
 
 @pytest.mark.parametrize(
