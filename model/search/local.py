@@ -172,11 +172,12 @@ class Local:
 
     @staticmethod
     def seen_from(worker: Worker, key: int) -> Worker:
-        """A worker as one key knows it. A worker that is frozen is so for every key."""
+        """A worker as one key knows it: one that is frozen at another key does nothing here, asleep or awake."""
         return evolve(
             worker,
             tokens=worker.tokens[key : key + 1],
             results=worker.results[key : key + 1],
             receipts=worker.receipts[key : key + 1],
-            stalled=0 if worker.stalled >= 0 else -1,
+            stalled=0 if worker.stalled == key else -1,
+            sending=worker.sending if worker.stalled == key else "",
         )

@@ -119,6 +119,7 @@ class ModelSpace(System[int]):
         self._reapers: list[tuple[int, dict[int, tuple[tuple[int, ...], tuple[int, ...]]]]] = [
             (slots | lay.worker_mask(w) | self._every_view, {}) for w in range(bounds.workers)
         ]
+        self._one_key = self._rests[0] if bounds.keys == 1 else None
         self._one_kill = 1 << lay.kills_at
         self._ticks = Verb.ADVANCE in bounds.verbs
         self._bumps = bounds.policy_bumps if Verb.BUMP_POLICY in bounds.verbs else 0
@@ -201,11 +202,15 @@ class ModelSpace(System[int]):
                         found += [base + addition for addition in additions]
             else:
                 found += [state + addition for addition in entry.calm[has_kills]]
-        self._together(state, found)
+        overdue = (
+            self._passing(state, found) if self._one_key is None else self._one_key[state & self._slot_mask].overdue
+        )
+        if overdue:
+            self._reap(state, overdue, found)
         return found
 
-    def _together(self, state: int, found: list[int]) -> None:
-        """Add what concerns every key at once: time, policy, reaping."""
+    def _passing(self, state: int, found: list[int]) -> int:
+        """Add what time and policy do, to every key at once; returns which keys are overdue, a bit for each."""
         tick = overdue = 0
         for key, rests in enumerate(self._rests):
             number = state >> SLOT_BITS * key & self._slot_mask
@@ -218,13 +223,16 @@ class ModelSpace(System[int]):
             found.append(state + tick)
         if self._bumps and (state >> self.layout.revision_at & 3) <= self._bumps:
             found.append(state + (1 << self.layout.revision_at))
-        if overdue:
-            has_kills = state >= self._one_kill
-            for index, (mask, known) in enumerate(self._reapers):
-                additions = known.get(state & mask)
-                if additions is None:
-                    additions = known[state & mask] = self._reaper(state, index, overdue)
-                found += [state + addition for addition in additions[has_kills]]
+        return overdue
+
+    def _reap(self, state: int, overdue: int, found: list[int]) -> None:
+        """Add the ways to reap; ``overdue`` has a bit for each key."""
+        has_kills = state >= self._one_kill
+        for index, (mask, known) in enumerate(self._reapers):
+            additions = known.get(state & mask)
+            if additions is None:
+                additions = known[state & mask] = self._reaper(state, index, overdue)
+            found += [state + addition for addition in additions[has_kills]]
 
     def _reaper(self, state: int, worker: int, overdue: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """What to add to a state for the ways in which one worker may reap: without a kill left, and with one."""
@@ -284,7 +292,7 @@ class ModelSpace(System[int]):
             shape = self._shapes[of] = self._shape(state, worker, key)
             self._suspect = self._suspect or bool(shape.breaks[1])
         lay = self.layout
-        groups = []
+        groups: list[tuple[int, tuple[int, ...], bool]] = []
         lasting: list[int] = []
         deadly: list[int] = []
         for clears, dies, changes in shape.changes:
@@ -295,6 +303,13 @@ class ModelSpace(System[int]):
             additions = [addition - (dies << lay.kills_at) for addition in additions]
             groups.append((self._kept(worker, key, clears=clears, dies=dies), tuple(additions), dies))
             (deadly if dies else lasting).extend(additions)
+        if worker < 0 and self._one_key is not None:
+            # With one key alone, time and policy depend on what the clients' moves depend on.
+            passing: list[int] = []
+            self._passing(state, passing)
+            passing = [target - state for target in passing]
+            lasting += passing
+            groups.append((-1, tuple(passing), False))
         return _Entry((tuple(lasting), tuple(lasting + deadly)), tuple(groups), shape.breaks, shape.shows)
 
     def _shape(self, state: int, worker: int, key: int) -> _Shape:
@@ -440,7 +455,7 @@ class ModelSpace(System[int]):
 
     def _edges_together(self, state: int) -> list[ModelEdge]:
         verbs, lay = self.bounds.verbs, self.layout
-        self._together(state, [])  # so that each key's part is there
+        self._passing(state, [])  # so that each key's part is there
         rests = [self._rests[key][self._slot_number(state, key)] for key in range(lay.keys)]
         found = []
         if Verb.ADVANCE in verbs:

@@ -204,6 +204,18 @@ def test_counterexamples_are_as_short_as_by_brute_force(choices: dict[str, str])
     assert shortest_of_all(space.model, bounds, depth) == {id_: len(trace) for id_, trace in result.traces.items()}
 
 
+def test_a_worker_that_is_frozen_at_one_key_does_nothing_at_another() -> None:
+    """Frozen between authorising and sending, a worker wakes or dies, whatever the other keys are like."""
+    space = ModelSpace(Model(), ModelBounds(keys=2, kills=1, replies={Reply.DONE}))
+    state = space.initial
+    for label in ("submit k2 p1", "approve k2 p1", "claim w1 k2", "stall w1 k2"):
+        state = next(edge.target for edge in space.edges(state) if edge.label == label)
+
+    labels = {edge.label for edge in space.edges(state) if edge.action.worker == 0}
+
+    assert {"kill w1", "wake w1 done"} | {f"wake w1 done killed after stage {n}" for n in (0, 1)} == labels
+
+
 def test_the_default_contracts_survive_a_small_bound() -> None:
     """Within a small bound every state is seen and no promise is broken; the size is pinned."""
     result = search(ModelSpace(Model(), evolve(SMALL, kills=1, replies=frozenset({Reply.DONE}))))
