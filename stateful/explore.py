@@ -10,9 +10,9 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from model.actions import Step
+from model.actions import Step, Verb
 from model.contracts import Contracts, Limits
-from model.properties import PROPERTIES
+from model.properties import WITNESSES
 from model.search import (
     Bounds,
     ModelBounds,
@@ -22,16 +22,23 @@ from model.search import (
     SpaceTooLargeError,
     Symmetric,
     Verdict,
+    eventually,
     interchangeable,
     search,
 )
 from model.step import Model
+from model.words import TERMINAL
+from stateful.engines.conformance import Conformance, Conformer
 from stateful.matrix import run_labels
 from stateful.order import Rig
 from stateful.subject import load_subject
 from stateful.trace import Trace
 
 EXIT_STATUS = {Verdict.EXHAUSTED: 0, Verdict.VIOLATED: 1, Verdict.BOUNDED: 3}
+RECOVERY = frozenset(
+    {Verb.RESTART, Verb.WAKE, Verb.CLAIM, Verb.RECONCILE, Verb.REAP_READ, Verb.REAP_APPLY, Verb.ADVANCE}
+)
+"""What is done again and again by whoever looks after the system."""
 SHARE_OF_MEMORY = 0.6
 """Of what the machine has free, where no bound is given."""
 
@@ -57,6 +64,21 @@ class Explored:
     on_sqlite: str = ""
     """The property that the counterexample breaks on SQLite, ``survived``, or nothing if there is none."""
     trace: Trace | None = None
+    conformance: Conformance | None = None
+    """What was executed of the graph on SQLite, if it was asked for."""
+    execution_seconds: float = 0.0
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """The witnesses that no order within the bounds shows; only an exhausted search can tell."""
+        return tuple(w for w in WITNESSES if w not in self.result.witnesses)
+
+    @property
+    def exit_status(self) -> int:
+        """0 exhausted, 1 violated or SQLite differs, 3 cut by a bound."""
+        differs = self.conformance is not None and bool(self.conformance.disagreements)
+        cut = self.conformance is not None and bool(self.conformance.cut)
+        return 1 if differs else max(EXIT_STATUS[self.result.verdict], 3 if cut else 0)
 
     def to_json(self) -> dict[str, Any]:
         """For machines. What depends on the machine is under ``timing``."""
@@ -84,7 +106,27 @@ class Explored:
             "property": result.property_id,
             "trace": list(result.trace),
             "on_sqlite": self.on_sqlite,
+            "witnesses": {name: list(labels) for name, labels in result.witnesses.items()},
+            "unseen": list(self.unseen) if result.verdict is Verdict.EXHAUSTED else [],
+            "loop": list(result.loop),
+            "conformance": self._conformance(),
             "timing": {"seconds": round(self.seconds, 3), "megabytes": self.megabytes},
+        }
+
+    def _conformance(self) -> dict[str, Any] | None:
+        done = self.conformance
+        if done is None:
+            return None
+        return {
+            "states": done.states,
+            "edges": done.edges,
+            "covered": done.covered,
+            "executed": done.executed,
+            "cut_by": done.cut,
+            "by_action": dict(sorted(done.by_verb.items())),
+            "disagreements": [
+                {"after": list(d.labels), "step": d.step.label, "detail": d.detail} for d in done.disagreements
+            ],
         }
 
 
@@ -117,6 +159,69 @@ def explore(
     """Search the model; run a counterexample on SQLite. Ctrl-C ends it with what was reached, cut by ``interrupt``."""
     started = time.monotonic()
 
+    space = ModelSpace(Model(contracts), bounds)
+    system = Symmetric(space, interchangeable(space)) if symmetric else space
+
+    def run(bounds: Bounds) -> Result:
+        return search(system, bounds, property_id=property_id, witnesses=WITNESSES)
+
+    result = _interruptible(run, Bounds(depth, states, _tick(limit, started, report)))
+    explored = Explored(contracts, bounds, symmetric, result, time.monotonic() - started, megabytes_used())
+    return _executed(explored, space) if result.verdict is Verdict.VIOLATED else explored
+
+
+def ends(
+    contracts: Contracts,
+    bounds: ModelBounds,
+    limit: Limit,
+    *,
+    depth: int | None = None,
+    states: int | None = None,
+    report: Callable[[Progress], None] = lambda _: None,
+) -> Explored:
+    """Whether every intent comes to its end, if recovery is given its turns: a dead end or a loop is the trouble.
+
+    Every state is kept with its edges, so that this is for smaller bounds than ``explore`` is.
+    """
+    started = time.monotonic()
+    space = ModelSpace(Model(contracts), bounds)
+
+    def ended(state: int) -> bool:
+        slots = space.world(state).stores.slots
+        return all(s.lease is None and (s.intent is None or s.intent.state in TERMINAL) for s in slots)
+
+    def is_recovery(edge: Any) -> bool:
+        return edge.action.verb in RECOVERY and edge.died_after < 0
+
+    def no_claim_left(state: int) -> bool:
+        return any(s.token_high >= bounds.grants for s in space.world(state).stores.slots)
+
+    watched = Bounds(depth, states, _tick(limit, started, report))
+    result = _interruptible(lambda b: eventually(space, ended, is_recovery, cut=no_claim_left, bounds=b), watched)
+    return Explored(contracts, bounds, False, result, time.monotonic() - started, megabytes_used())
+
+
+def execute(explored: Explored, limit: Limit, report: Callable[[Conformance], None] = lambda _: None) -> Explored:
+    """Execute every transition of an exhausted graph on SQLite, from a restored snapshot each."""
+    started = time.monotonic()
+    space = ModelSpace(Model(explored.contracts), explored.bounds)
+    model = space.model
+
+    def goes_on(done: Conformance) -> str:
+        report(done)
+        return "time" if time.monotonic() - started > limit.seconds else ""
+
+    with Rig(load_subject(), model.contracts, model.limits, workers=model.workers, keys=model.keys) as rig:
+        conformer = Conformer(space, rig)
+        try:
+            done = conformer.run(goes_on)
+        except KeyboardInterrupt:
+            done = conformer.report
+            done.cut = "interrupt"
+    return evolve(explored, conformance=done, execution_seconds=time.monotonic() - started)
+
+
+def _tick(limit: Limit, started: float, report: Callable[[Progress], None]) -> Callable[[Progress], str]:
     def tick(progress: Progress) -> str:
         try:
             report(progress)
@@ -126,14 +231,10 @@ def explore(
             return "time"
         return "memory" if megabytes_used() > limit.megabytes else ""
 
-    space = ModelSpace(Model(contracts), bounds)
-    system = Symmetric(space, interchangeable(space)) if symmetric else space
-    result = _interruptible(system, Bounds(depth, states, tick), property_id)
-    explored = Explored(contracts, bounds, symmetric, result, time.monotonic() - started, megabytes_used())
-    return _executed(explored, space) if result.verdict is Verdict.VIOLATED else explored
+    return tick
 
 
-def _interruptible(system: Any, bounds: Bounds, property_id: str) -> Result:
+def _interruptible(run: Callable[[Bounds], Result], bounds: Bounds) -> Result:
     """A search that Ctrl-C, or a component that outgrows its field, ends like any other bound."""
     last = [Progress(0, 0, 0, 0)]
     stop = [""]
@@ -143,7 +244,7 @@ def _interruptible(system: Any, bounds: Bounds, property_id: str) -> Result:
         return stop[0] or bounds.tick(progress)
 
     try:
-        return search(system, evolve(bounds, tick=tick), property_id=property_id)
+        return run(evolve(bounds, tick=tick))
     except KeyboardInterrupt:
         stop[0] = "interrupt"
     except SpaceTooLargeError:
@@ -182,33 +283,3 @@ def _ordinary(explored: Explored, steps: tuple[Step, ...]) -> Trace | None:
                 keys=bounds.keys,
             )
     return None
-
-
-def lines(explored: Explored) -> list[str]:
-    """What was found, for a terminal."""
-    result, bounds = explored.result, explored.bounds
-    weak = ",".join(f"{n}={c}" for n, c in explored.contracts.weakened().items())
-    changes = "payload changes" if bounds.payload_changes else "no payload change"
-    bound = (
-        f"{bounds.workers} workers, {bounds.keys} keys, {bounds.kills} kills, {bounds.grants} grants a key, {changes}, "
-        f"{bounds.policy_bumps} policy changes, approvals that expire, wall clocks that jump; lease "
-        f"{bounds.limits.lease_ms}, approval {bounds.limits.approval_ms}, deadline {bounds.limits.deadline_ms} ticks, "
-        f"{bounds.limits.max_attempts} attempts"
-    )
-    size = (
-        f"{result.states:,} states, {result.transitions:,} transitions, depth {result.diameter}, "
-        f"{explored.seconds:.1f} s, {explored.megabytes:,} MB"
-    )
-    out = [f"contracts {weak or 'default'}; {bound}"]
-    match result.verdict:
-        case Verdict.EXHAUSTED:
-            out.append(f"EXHAUSTED without a violation, within that bound: {size}")
-        case Verdict.BOUNDED:
-            left = f", {result.frontier:,} states not yet looked into" if result.frontier else ""
-            out.append(f"BOUNDED by {result.cut}, no violation so far: {size}{left}")
-        case _:
-            out.append(f"VIOLATED in {len(result.trace)} steps: {PROPERTIES[result.property_id].name}")
-            out += [f"  {number:>3}  {label}" for number, label in enumerate(result.trace, start=1)]
-            out.append(f"  on SQLite the same order breaks: {explored.on_sqlite}")
-            out.append(f"  a shortest one, found within {size}")
-    return out

@@ -1,1 +1,1 @@
-"""Reports that need more than a few lines: the survival matrix for terminals, Markdown and the browser."""
+"""Reports that need more than a few lines: explorations, and the survival matrix for terminals, Markdown and browsers."""

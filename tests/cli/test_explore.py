@@ -18,7 +18,7 @@ def test_an_exhausted_search_says_within_which_bound(survives):
 
     assert 0 == said.status
     assert "EXHAUSTED without a violation, within that bound" in said.out
-    assert "2 workers, 1 keys, 0 kills, 1 grants a key" in said.out
+    assert "2 workers, 1 key, 0 kills, 1 grant a key" in said.out
 
 
 @pytest.mark.parametrize("bound", [["--depth", "3"], ["--states", "50"]], ids=str)
@@ -63,6 +63,32 @@ def test_a_counterexample_is_shortest_runs_on_sqlite_and_replays(survives, tmp_p
     assert ("one-lease", 4, "one-lease") == (said.json["property"], len(said.json["trace"]), said.json["on_sqlite"])
     assert 1 == survives("replay", str(trace)).status
     assert 0 == survives("replay", str(trace), "--default-contracts").status
+
+
+def test_every_transition_can_be_executed_and_reported(survives):
+    """The edges covered out of all edges, with nothing left over."""
+    said = survives("explore", *SMALL, "--workers-modelled", "1", "--execute", "--json")
+    done = said.json["conformance"]
+
+    assert 0 == said.status
+    assert (done["edges"], []) == (done["covered"], done["disagreements"])
+    assert done["executed"] < 2 * done["covered"]
+
+
+def test_an_exhausted_search_tells_what_it_never_saw(survives):
+    """A bound without a second grant shows no takeover, and the result says so."""
+    said = survives("explore", *SMALL)
+
+    assert "VACUOUS in part: no order within that bound shows stale-refusal, takeover" in said.out
+
+
+def test_an_intent_that_never_ends_is_looked_for(survives):
+    """Under the default contracts recovery brings every intent to its end, as far as the claims within bounds go."""
+    said = survives("explore", *SMALL, "--workers-modelled", "1", "--ends", "--json")
+
+    assert ("", "") == (said.json["property"], said.json["on_sqlite"])
+    assert 3 == said.status
+    assert "system" == said.json["cut_by"]
 
 
 def test_symmetry_reaches_the_same_verdict_with_fewer_states(survives):
