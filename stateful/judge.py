@@ -12,13 +12,15 @@ from collections import Counter
 from attrs import evolve, fields, frozen
 
 from model import possible
-from model.actions import Step, Verb
+from model.actions import Action, Step, Verb
 from model.properties import CONFORMS, PROPERTIES, Moment, broken, stuck, witnessed
-from model.step import Model
+from model.step import Model, dead
 from model.words import Capability, Kind, Outcome, Slot, Stores, World
 
 WORLDS_MAX = 64
 """More worlds than this at once would mean that observation has stopped narrowing them."""
+IMPOSSIBLE = (AssertionError, AttributeError, IndexError, TypeError, ValueError)
+"""What the model raises in a world that no correct dispatcher reaches: an effect without an intent, and the like."""
 
 
 @frozen
@@ -66,16 +68,18 @@ class Judge:
         before, world = self.stores, self.worlds[0]
         moment = self.moment = self._moment(step, outcome, before, read, world)
         self.stores = read
+        worlds: possible.Worlds = ()
         if outcome.kind is Kind.KILLED and action.verb is not Verb.KILL:
-            worlds = possible.after_crash(self.model, self.worlds, action)
-            worlds = possible.seen(worlds, read)
+            worlds = possible.seen(self._after_crash(self.worlds, action), read)
         elif len(self.worlds) == 1:
-            then, answer = self.model.step(world, action)
+            taken = self._taken(world, action)
             # The model's stores give way to the equal ones that were read: what has not changed stays one object,
             # and comparing it costs nothing.
-            worlds = (World(then.now_ms, read, then.workers),) if answer == outcome and then.stores == read else ()
+            if taken is not None and taken[1] == outcome and taken[0].stores == read:
+                worlds = (World(taken[0].now_ms, read, taken[0].workers),)
         else:
-            worlds = possible.seen(possible.after(self.model, self.worlds, action, outcome), read)
+            steps = [taken for w in self.worlds if (taken := self._taken(w, action)) is not None]
+            worlds = possible.seen(dict.fromkeys(then for then, answer in steps if answer == outcome), read)
         if action.key >= 0 or action.verb is Verb.WAKE:
             for id_ in witnessed(moment):
                 self.witnesses[id_] += 1
@@ -110,10 +114,33 @@ class Judge:
         """The possible worlds before and after a step, those first of all that agree with its answer."""
         action = step.action
         if outcome.kind is Kind.KILLED and action.verb is not Verb.KILL:
-            return [(w, then) for w in self.worlds for then in possible.after_crash(self.model, (w,), action)]
-        taken = [(w, *self.model.step(w, action)) for w in self.worlds if self.model.is_enabled(action, w)]
+            died = [(w, then) for w in self.worlds for then in self._after_crash((w,), action)]
+            return died or [(w, self._dead(w, action)) for w in self.worlds]
+        enabled = [w for w in self.worlds if self.model.is_enabled(action, w)]
+        taken = [(w, *done) for w in enabled if (done := self._taken(w, action)) is not None]
         agreeing = [(w, then) for w, then, answer in taken if answer.kind is outcome.kind]
-        return agreeing or [(w, then) for w, then, _ in taken]
+        return agreeing or [(w, then) for w, then, _ in taken] or [(w, w) for w in self.worlds]
+
+    def _taken(self, world: World, action: Action) -> tuple[World, Outcome] | None:
+        """What the model does; None where it cannot take the step: a subject may leave what no model ever meets."""
+        if action.verb is Verb.WAKE and world.workers[action.worker].stalled < 0:
+            return None
+        try:
+            return self.model.step(world, action)
+        except IMPOSSIBLE:
+            return None
+
+    def _after_crash(self, worlds: possible.Worlds, action: Action) -> possible.Worlds:
+        """The worlds that a death inside an action may leave; none of a world in which there is no such step."""
+        found: dict[World, None] = {}
+        for world in worlds:
+            if self._taken(world, action) is not None:
+                found.update(dict.fromkeys(possible.after_crash(self.model, (world,), action)))
+        return tuple(found)
+
+    @staticmethod
+    def _dead(world: World, action: Action) -> World:
+        return dead(world, action.worker) if action.worker >= 0 else world
 
     @staticmethod
     def merged(stores: Stores, sink: Stores) -> Stores:
@@ -156,9 +183,9 @@ class Judge:
         if keep:
             then = world
         elif outcome.kind is Kind.KILLED and action.verb is not Verb.KILL:
-            then = possible.after_crash(self.model, (world,), action)[-1]
+            then = (self._after_crash((world,), action) or (self._dead(world, action),))[-1]
         else:
-            then, _ = self.model.step(world, action)
+            then, _ = self._taken(world, action) or (world, outcome)
         if action.verb is Verb.CLAIM and outcome.kind is Kind.OK:
             worker = then.workers[action.worker]
             tokens = (*worker.tokens[: action.key], outcome.value, *worker.tokens[action.key + 1 :])
@@ -171,7 +198,10 @@ class Judge:
         said = f"{step.label}: the subject answered {told(outcome)}"
         if outcome.kind is Kind.KILLED:
             return said if read is None else f"{said}; no prefix of the operation leaves such rows"
-        then, answer = self.model.step(world, step.action)
+        taken = self._taken(world, step.action)
+        if taken is None:
+            return f"{said}, where the model knows of no such step"
+        then, answer = taken
         if answer != outcome:
             return f"{said}, the model {told(answer)}"
         if read is None or then.stores == read:

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from attrs import evolve
 
-from impl import Answer, BaseDispatcher
+from examples.toy_dispatcher import ToyDispatcher
+from impl import Answer, BaseDispatcher, Request
 from impl.sqlite import SqliteDispatcher
 from model.words import Capability, Kind
 
@@ -143,6 +144,14 @@ class Floods(SqliteDispatcher):
     def submit(self, key, payload):
         sys.stdout.write("x" * (1 << 20))
         os.write(1, b"y" * (1 << 16))
+        return super().submit(key, payload)
+
+
+class SendsFirst(ToyDispatcher):
+    """It sends while it submits, before it stores anything."""
+
+    def submit(self, key, payload):
+        self.site.sink.apply(Request(key, payload, 1))
         return super().submit(key, payload)
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
+from attrs import evolve
+
+from model.actions import ALPHABET, Step, Verb
+from model.words import Approval, Effect, Grant, Intent, Kind, Lease, Outcome, Progress, Slot, State, Stores
 
 TO_DISPATCH = ("submit k1 p1", "approve k1 p1", "claim w1 k1")
 
@@ -91,3 +97,42 @@ def test_a_step_that_the_subject_has_no_part_for_is_left_out(rig, steps):
     ran = rig("examples.toy_dispatcher:ToyDispatcher").run(steps(*labels))
 
     assert ["submit k1 p1", "claim w1 k1", "dispatch w1 k1 done"] == [s.label for s in ran.steps[: ran.own]]
+
+
+EFFECT, LEASE = Effect("p1", 1, 0), Lease("w1", 1, 0)
+GRANT = Approval("p1", "alice", 1, 1, Grant.GRANTED)
+ODD_SLOTS = (
+    Slot(),
+    Slot(effects=(EFFECT,), lease=LEASE, token_high=1, approval=GRANT, progress=Progress(1, 9)),
+    Slot(Intent("p2", State.COMPLETED, 0, receipt=3), effects=(EFFECT, EFFECT), lease=LEASE, token_high=-1),
+    Slot(Intent("nonsense", State.UNKNOWN, 0, attempts=99), approval=GRANT, lease=LEASE),
+)
+"""What no correct dispatcher leaves behind."""
+
+
+@pytest.mark.parametrize("verb", Verb)
+@pytest.mark.parametrize("name", ["", "examples.toy_dispatcher:ToyDispatcher"])
+def test_nothing_that_a_subject_does_makes_the_judge_raise(rig, steps, verb, name):
+    """Whatever it leaves behind, whatever it then answers to whichever action: the judge goes on judging."""
+    played = rig(name)
+    judge, judged = played.judge, 0
+    played.start()
+    for step in steps(*TO_DISPATCH, "dispatch w1 k1 done", "stall w2 k1", "reap_read w1"):
+        if played.can(step):
+            played.do(step)
+    worker = evolve(judge.world.workers[0], view=((1, 0), (0, 0)))
+    lead = evolve(judge.world, workers=(worker, evolve(judge.world.workers[1], stalled=0)))
+    kinds = [Kind.KILLED, Kind.OK, Kind.REPLAYED, Kind.REFUSED]
+    for action, was, now, kind in itertools.product(judge.model.alphabet.by_verb[verb], ODD_SLOTS, ODD_SLOTS, kinds):
+        before, after = Stores(1, (was, Slot())), Stores(1, (now, was))
+        judge.worlds, judge.stores = (evolve(lead, stores=before), evolve(judge.model.first(), stores=before)), before
+        step = Step(action, 1 if kind is Kind.KILLED and ALPHABET[verb].stores else 0)
+        (judge.observe if not name else judge.observe_sink)(step, Outcome(kind, value=7), after)
+        judged += bool(judge.worlds)
+
+    assert len(judge.model.alphabet.by_verb[verb]) * len(ODD_SLOTS) ** 2 * len(kinds) == judged
+
+
+def test_an_effect_before_its_intent_is_a_finding(hunt):
+    """A dispatcher that sends before it stores is found by the promise that it breaks, and its shard goes on."""
+    assert ["effect-has-intent"] == list(hunt("SendsFirst", orders=200).broken)
