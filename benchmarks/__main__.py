@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 
-from benchmarks import kills, machine, reduction, walk
+from benchmarks import explorer, kills, machine, reduction, walk
 from benchmarks.rows import Row
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
@@ -15,6 +15,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "walk": walk.rows,
     "kills": kills.rows,
     "reduction": reduction.rows,
+    "explorer": explorer.rows,
 }
 _MET = {True: "yes", False: "no", None: "-"}
 _HEAD = ("what", "ours", "floor", "ratio", "target", "met", "measured against")

@@ -115,12 +115,13 @@ class Local:
         return (self._bounds.blind or granted) and (self._bounds.repeats or not answered)
 
     def _deaths(self, world: World, action: Action, stages: tuple[World, ...]) -> Iterator[Move]:
-        """One move for each number of stages that leaves something else in the stores than a smaller number."""
-        left = {world.stores}
+        """One move for each number of stages that leaves other rows than a smaller number."""
+        left = {world.stores.slots[0]}
         for number, stage in enumerate(stages, start=1):
-            if stage.stores not in left:
-                left.add(stage.stores)
-                yield self._death(world, action, number, stage)
+            move = self._death(world, action, number, stage)
+            if move.slot not in left:
+                left.add(move.slot)
+                yield move
 
     def _death(self, world: World, action: Action, number: int, stage: World) -> Move:
         after = dead(stage, action.worker) if action.worker >= 0 else stage
