@@ -14,7 +14,7 @@ from typing import Any
 from attrs import define, field
 
 from impl.approvals import digest_of, signed
-from impl.protocol import Answer, Decision, Files, Json, Overdue, Permit, Site
+from impl.protocol import Answer, Decision, Files, Json, Overdue, Permit, Request, Site
 from impl.sqlite import RealFiles, SqliteSink
 from model.actions import AGAIN, REORDERED, WALL_OFFSETS_MS, Action, Step, Verb
 from model.contracts import Contracts, Limits
@@ -24,6 +24,7 @@ from stateful.boundaries import Crash, Gate, GatedConnection, GatedFiles
 from stateful.clock import LogicalClock, SharedTime
 from stateful.faults import ScriptedSink
 from stateful.medium import FolderMedium
+from stateful.spoken import clean, raised, shown
 from stateful.subject import Subject
 
 PAYLOADS: dict[str, Json] = {
@@ -38,12 +39,57 @@ APPROVER_KEYS = {"alice": b"alice-signs-with-this", "mallory": b"mallory-has-a-k
 FORGED_KEY = b"not-the-key-of-anybody"
 SINK_FILE = Path("sink") / "sink.sqlite3"
 CLIENT = -1
+NUMBER_MAX = 2**63 - 1
+"""The greatest that SQLite can store."""
 OK = Outcome(Kind.OK)
 KILLED = Outcome(Kind.KILLED)
 
 
 class SubjectFailedError(Exception):
     """The subject raised, or answered with something that is no answer."""
+
+
+def _check(fields: str, value: Any, fits: bool, what: str, action: Action) -> None:
+    if not fits:
+        raise SubjectFailedError(f"it answered {fields}={shown(value)} to {action.label!r}, which is no {what}")
+
+
+def _is_number(value: Any, least: int = 0) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= NUMBER_MAX
+
+
+def _check_answer(answer: Any, action: Action) -> None:
+    """Raise SubjectFailedError unless it is an answer in each of its fields."""
+    if not isinstance(answer, Answer) or not isinstance(answer.kind, Kind):
+        raise SubjectFailedError(f"it answered {shown(answer)} to {action.label!r}, which is no impl.Answer")
+    granted = action.verb is Verb.CLAIM and answer.kind is Kind.OK
+    _check("kind", answer.kind, answer.kind is not Kind.KILLED, "answer of a living process", action)
+    _check("reason", answer.reason, isinstance(answer.reason, str), "reason (a str)", action)
+    _check("token", answer.token, _is_number(answer.token, 1 if granted else 0), "token (a positive int)", action)
+    _check("receipt", answer.receipt, isinstance(answer.receipt, str), "receipt (a str)", action)
+    _check("count", answer.count, _is_number(answer.count), "count (an int, 0 or more)", action)
+
+
+def _check_permit(permit: Permit, action: Action) -> None:
+    """Raise SubjectFailedError unless it is the right to send a request in each of its fields."""
+    request = permit.request
+    if not isinstance(request, Request):
+        raise SubjectFailedError(
+            f"it answered request={shown(request)} to {action.label!r}, which is no impl.Request"
+        )
+    _check("request.key", request.key, isinstance(request.key, str), "key (a str)", action)
+    _check("request.token", request.token, _is_number(request.token), "token (a positive int)", action)
+    late = request.not_after_ms
+    _check("request.not_after_ms", late, late is None or _is_number(late), "time (an int or None)", action)
+
+
+def _check_overdue(one: Any, action: Action) -> None:
+    """Raise SubjectFailedError unless it is something overdue in each of its fields."""
+    if not isinstance(one, Overdue):
+        raise SubjectFailedError(f"it answered {shown(one)} to {action.label!r}, which is no impl.Overdue")
+    _check("key", one.key, isinstance(one.key, str), "key (a str)", action)
+    _check("token", one.token, _is_number(one.token), "token (a positive int)", action)
+    _check("expiry_ms", one.expiry_ms, _is_number(one.expiry_ms), "time (an int, 0 or more)", action)
 
 
 @cache
@@ -221,6 +267,10 @@ class Bench:
             outcome = self.perform(process, action, receipts)
         except Crash:
             outcome = KILLED
+        except SubjectFailedError:
+            if not process.gate.dead:  # what it says or raises after its death is nothing
+                raise
+            outcome = KILLED
         if step.kill_at or process.gate.dead:  # a swallowed crash is a crash all the same
             self.end_process(process)
             if action.worker == CLIENT:
@@ -236,19 +286,18 @@ class Bench:
         answer = _DO[action.verb](self, process, action, key)
         if process.gate.dead:  # a swallowed crash is a crash all the same, and what it says afterwards is nothing
             raise Crash
-        if not isinstance(answer, Answer) or not isinstance(answer.kind, Kind):
-            raise SubjectFailedError(f"it answered {answer!r} to {action.label!r}, which is no impl.Answer")
+        _check_answer(answer, action)
         value = answer.token or answer.count
         if answer.receipt:
             known = receipts(key)
             value = known.index(answer.receipt) + 1 if answer.receipt in known else -1
-        return Outcome(answer.kind, answer.reason, value)
+        return Outcome(answer.kind, clean(answer.reason), value)
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return function(*arguments)
         except Exception as error:
-            raise SubjectFailedError(f"it raised {type(error).__name__}: {error}") from error
+            raise SubjectFailedError(f"it raised {raised(error)}") from error
 
     def _decision(self, key: int, verdict: str, digest: str, approver: str, secret: bytes) -> Decision:
         expiry_ms = self.time.now_ms + self.limits.approval_ms
@@ -272,8 +321,8 @@ class Bench:
         """The very decision that the ledger holds, signed as it was."""
         approval = self._stores.slots[key].approval
         assert approval is not None
-        digest, approver = DIGESTS[approval.digest], approval.approver
-        secret = APPROVER_KEYS[approver]
+        digest, approver = DIGESTS.get(approval.digest, approval.digest), approval.approver
+        secret = APPROVER_KEYS.get(approver, FORGED_KEY)
         return _signed(key_name(key), digest, approver, "grant", approval.expiry_ms, approval.revision, secret)
 
     def _deny(self, process: Process, action: Action, key: int) -> Any:
@@ -307,7 +356,8 @@ class Bench:
 
     def _claim(self, process: Process, action: Action, key: int) -> Any:
         answer = self._call(process.dispatcher.claim, key_name(key))
-        if isinstance(answer, Answer) and answer.kind is Kind.OK:
+        _check_answer(answer, action)
+        if answer.kind is Kind.OK:
             process.tokens[key], process.answers[key] = answer.token, None
         return answer
 
@@ -319,25 +369,28 @@ class Bench:
 
     def _dispatch(self, process: Process, action: Action, key: int) -> Any:
         process.sink.reply = Reply(action.choice)
-        return self._learn(process, key, self._call(process.dispatcher.dispatch, key_name(key), process.tokens[key]))
+        answer = self._call(process.dispatcher.dispatch, key_name(key), process.tokens[key])
+        return self._learn(process, key, answer, action)
 
     def _stall(self, process: Process, action: Action, key: int) -> Any:
         permit = self._call(process.dispatcher.authorise, key_name(key), process.tokens[key])
         if isinstance(permit, Permit):
+            _check_permit(permit, action)
             process.permit = (key, permit)
             return Answer(Kind.OK)
-        return self._learn(process, key, permit)
+        return self._learn(process, key, permit, action)
 
     def _wake(self, process: Process, action: Action, key: int) -> Any:
         if process.permit is None:
             return Answer(Kind.REFUSED, "nothing was frozen")
         permit, process.permit = process.permit[1], None
         process.sink.reply = Reply(action.choice)
-        return self._learn(process, key, self._call(process.dispatcher.apply, permit))
+        return self._learn(process, key, self._call(process.dispatcher.apply, permit), action)
 
     @staticmethod
-    def _learn(process: Process, key: int, answer: Any) -> Any:
-        if isinstance(answer, Answer) and answer.kind is not Kind.REFUSED:
+    def _learn(process: Process, key: int, answer: Any, action: Action) -> Any:
+        _check_answer(answer, action)
+        if answer.kind is not Kind.REFUSED:
             process.answers[key] = answer
             process.receipts[key] = answer.receipt or process.receipts[key]
         return answer
@@ -354,7 +407,8 @@ class Bench:
 
     def _reconcile(self, process: Process, action: Action, key: int) -> Any:
         answer = self._call(process.dispatcher.reconcile, key_name(key), process.tokens[key])
-        if isinstance(answer, Answer) and answer.kind in {Kind.OK, Kind.REPLAYED}:
+        _check_answer(answer, action)
+        if answer.kind in {Kind.OK, Kind.REPLAYED}:
             process.answers[key] = None
             process.receipts[key] = answer.receipt or process.receipts[key]
         return answer
@@ -364,7 +418,13 @@ class Bench:
         try:
             process.overdue = tuple(overdue)
         except TypeError as error:
-            raise SubjectFailedError(f"it answered {overdue!r} to {action.label!r}, which is no sequence") from error
+            raise SubjectFailedError(
+                f"it answered {shown(overdue)} to {action.label!r}, which is no sequence"
+            ) from error
+        except Exception as error:
+            raise SubjectFailedError(f"it raised {raised(error)}") from error
+        for one in process.overdue:
+            _check_overdue(one, action)
         return Answer(Kind.OK, count=len(process.overdue))
 
     def _reap_apply(self, process: Process, action: Action, key: int) -> Any:

@@ -15,13 +15,14 @@ from typing import Any
 
 from attrs import frozen
 
-from model.actions import Action
+from model.actions import Action, Step
 from model.contracts import Contracts
 from model.possible import Worlds
 from model.words import Stores
 from stateful.boundaries import Gate
 from stateful.judge import Finding
-from stateful.order import Rig, Told
+from stateful.oracle import DamagedError
+from stateful.order import Rig, Told, unreadable
 from stateful.subject import load_subject
 
 SECONDS_MAX = 30
@@ -115,7 +116,10 @@ def recover(job: Job) -> tuple[Finding | None, list[Told]]:
     """Recover after a death in the job's operation, and run to rest."""
     rig = _rig(job)
     rig.bench.end_process(rig.bench.processes[job.action.worker])
-    rig.look()
+    try:
+        rig.look()
+    except DamagedError as error:
+        return unreadable(Step(job.action), error), []
     return rig.finish(), rig.told
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from attrs import evolve, fields, frozen
+from attrs import evolve, field, fields, frozen
 
 from model import possible
 from model.actions import Action, Step, Verb
 from model.properties import CONFORMS, PROPERTIES, Moment, broken, stuck, witnessed
 from model.step import Model, dead
 from model.words import Capability, Kind, Outcome, Slot, Stores, World
+from stateful.spoken import clean
 
 WORLDS_MAX = 64
 """More worlds than this at once would mean that observation has stopped narrowing them."""
@@ -28,7 +29,7 @@ class Finding:
     """A broken promise: which property, and what was seen at the step where it showed."""
 
     property_id: str
-    detail: str
+    detail: str = field(converter=clean)
 
     @property
     def sentence(self) -> str:

@@ -196,7 +196,7 @@ class FolderMedium:
 
     def put_back(self) -> None:
         """Make the stores what they were when the template was kept. No process may be running."""
-        if self._anchors:
+        if self._anchors and self._is_there():
             for name in [n for n in self._idle if n not in self._anchors]:
                 self._close_idle(self._idle.pop(name))
             try:
@@ -209,6 +209,10 @@ class FolderMedium:
                 return
         self.restore(self._template)
         self._raise_anchors(list(self._templates))
+
+    def _is_there(self) -> bool:
+        """Whether every file that an anchor holds is still where it was: a subject may have taken it away."""
+        return os.access(self.folder, os.F_OK) and all(os.access(a, os.F_OK) for a in self._anchors)
 
     def _raise_anchors(self, databases: list[str]) -> None:
         self._anchors = {name: self._anchor(name) for name in databases}
@@ -247,13 +251,13 @@ class FolderMedium:
 
     def snapshot(self) -> dict[str, bytes]:
         """Every file below the folder, by its relative name."""
-        return {
-            str(p.relative_to(self.folder)): p.read_bytes() for p in sorted(self.folder.rglob("*")) if p.is_file()
-        }
+        paths = sorted(_files(str(self.folder)))
+        return {os.path.relpath(p, self.folder): Path(p).read_bytes() for p in paths if os.path.isfile(p)}  # noqa: PTH113
 
     def restore(self, files: dict[str, bytes]) -> None:
         """Make the files below the folder exactly ``files``; no process and no oracle may have one open."""
         self.let_go()
+        os.makedirs(self.folder, exist_ok=True)  # noqa: PTH103 - hot
         prefix = len(str(self.folder)) + 1
         for path in list(_files(str(self.folder))):
             if path[prefix:] not in files:
@@ -273,6 +277,9 @@ class MemoryMedium(FolderMedium):
     def __init__(self) -> None:
         super().__init__()
         self._serial = next(_serial)
+
+    def _is_there(self) -> bool:
+        return os.access(self.folder, os.F_OK)
 
     def _open(self, name: str, factory: type[C]) -> C:
         # A name of its own in each generation: what a subject may still hold open is not met again.
@@ -297,6 +304,8 @@ class MemoryMedium(FolderMedium):
 
 
 def _files(folder: str) -> Iterator[str]:
+    if not os.access(folder, os.F_OK):
+        return  # a subject has taken it away
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

@@ -27,6 +27,7 @@ from model.words import (
 )
 from stateful.bench import APPROVER_KEYS, PAYLOADS, SINK_FILE, key_name
 from stateful.medium import FolderMedium
+from stateful.spoken import raised, shown
 
 _LEDGER_SQL = (
     "SELECT i.key, i.digest, i.payload, i.state, i.deadline_ms, i.attempts, i.in_doubt, i.cancel_requested, i.cleaned,"
@@ -84,8 +85,8 @@ def _approval(key: str, row: tuple[Any, ...]) -> Approval:
     return Approval(
         digest=_DIGESTS.get(digest, digest),
         approver=approver,
-        expiry_ms=expiry_ms,
-        revision=revision,
+        expiry_ms=_whole(expiry_ms, "approval's expiry"),
+        revision=_whole(revision, "approval's policy revision"),
         status=Grant(status),
         authentic=bool(secret) and hmac.compare_digest(right, signature),
     )
@@ -99,8 +100,11 @@ class Oracle:
         self.generation = medium.generation
         self._names = [key_name(k) for k in range(model.keys)]
         self._approver_digest = _DIGESTS
-        self._ledger = medium.look(medium.folder / LEDGER_FILE) if ledger else None
-        self._sink = medium.look(medium.folder / SINK_FILE)
+        try:
+            self._ledger = medium.look(medium.folder / LEDGER_FILE) if ledger else None
+            self._sink = medium.look(medium.folder / SINK_FILE)
+        except sqlite3.Error as error:
+            raise DamagedError(f"{LEDGER_FILE} or {SINK_FILE} cannot be opened: {error}") from error
         self._checkpoint = str(medium.folder.joinpath(*CHECKPOINT_FILE))
         self.reset()
 
@@ -128,8 +132,8 @@ class Oracle:
         name = self._names[key]
         try:
             return [r[4] for r in self._sink.rows(_EFFECTS_SQL) if r[0] == name]
-        except sqlite3.Error as error:
-            raise DamagedError(str(error)) from error
+        except (sqlite3.Error, OSError) as error:
+            raise DamagedError(raised(error)) from error
 
     def read(self) -> Stores:
         """What the stores hold now.
@@ -138,9 +142,9 @@ class Oracle:
 
         A store is read again only if its own stamp says that somebody has written to it.
         """
-        checkpoint = self._medium.read(self._checkpoint)
         ledger, sink = self._ledger, self._sink
         try:
+            checkpoint = self._medium.read(self._checkpoint)
             stamps = (None if ledger is None else ledger.stamp(), sink.stamp(), checkpoint)
             if stamps == self._stamps:
                 return self._stores
@@ -154,20 +158,25 @@ class Oracle:
             if stamps[1] != old[1]:
                 self._effects = sink.rows(_EFFECTS_SQL).fetchall()
                 self._counts = {row[0]: row[1:] for row in sink.rows(_KEYS_SQL)}
-        except sqlite3.Error as error:
-            raise DamagedError(str(error)) from error
+        except (sqlite3.Error, OSError) as error:
+            raise DamagedError(raised(error)) from error
         if checkpoint != old[2]:
             self._marks = self._progress(checkpoint)
-        self._refuse_strangers()
-        self._stores = self._parsed()
+        try:
+            self._refuse_strangers()
+            self._stores = self._parsed()
+        except StrayError:
+            raise
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            raise DamagedError(f"there is a row that means nothing: {raised(error)}") from error
         self._stamps = stamps
         return self._stores
 
     def _refuse_strangers(self) -> None:
         keys = {*self._rows, *self._counts, *self._marks, *(e[0] for e in self._effects)}
-        strange = sorted(keys.difference(self._names))
+        strange = sorted(map(str, keys.difference(self._names)))
         if strange:
-            raise StrayError(f"there are rows under keys that nobody used: {', '.join(map(str, strange))}")
+            raise StrayError(f"there are rows under keys that nobody used: {', '.join(strange)}")
         if self._orphans and self._ever == set(self._rows):  # an intent that was lost is told as such
             raise StrayError(f"there are {self._orphans} approvals or leases that belong to no intent")
 
@@ -181,7 +190,7 @@ class Oracle:
                 slot = _slot(*raw)
                 if slot != slots[index]:
                     slots[index] = slot
-        return Stores(self._revision, tuple(slots))
+        return Stores(_whole(self._revision, "policy revision"), tuple(slots))
 
     @staticmethod
     def _progress(checkpoint: bytes | None) -> dict[str, Any]:
@@ -189,9 +198,9 @@ class Oracle:
             return {}
         try:
             keys: dict[str, Any] = json.loads(checkpoint)["keys"]
-        except (ValueError, KeyError, TypeError) as error:
+            return dict(keys)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DamagedError(f"the checkpoint is torn: {checkpoint[:80]!r}") from error
-        return keys
 
 
 def _slot(row: Any, effects: list[Any], counts: tuple[int, int, int], progress: Any) -> Slot:
@@ -202,16 +211,17 @@ def _slot(row: Any, effects: list[Any], counts: tuple[int, int, int], progress: 
         intent = Intent(
             digest=payload_name(row[2], row[1]),
             state=State(row[3]),
-            deadline_ms=row[4],
-            attempts=row[5],
+            deadline_ms=_whole(row[4], "deadline"),
+            attempts=_whole(row[5], "number of attempts"),
             in_doubt=bool(row[6]),
             cancel_requested=bool(row[7]),
             cleaned=bool(row[8]),
             receipt=_ordinal(row[9], receipts),
         )
-        token_high = row[10]
+        token_high = _whole(row[10], "newest token")
         approval = _approval(row[0], row[11:17]) if row[15] is not None else None
-        lease = Lease(row[17], row[18], row[19]) if row[17] is not None else None
+        if row[17] is not None:
+            lease = Lease(str(row[17]), _whole(row[18], "lease's token"), _whole(row[19], "lease's expiry"))
     return Slot(
         intent=intent,
         approval=approval,
@@ -221,8 +231,16 @@ def _slot(row: Any, effects: list[Any], counts: tuple[int, int, int], progress: 
         fence=fence,
         calls=calls,
         rejected=rejected,
-        progress=Progress(progress["token"], _ordinal(progress["receipt"], receipts)) if progress else None,
+        progress=Progress(_whole(progress["token"], "checkpoint's token"), _ordinal(progress["receipt"], receipts))
+        if progress
+        else None,
     )
+
+
+def _whole(value: Any, what: str) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"the {what} is {shown(value)}, not a whole number")
+    return value
 
 
 def _ordinal(receipt: str, receipts: list[str]) -> int:

@@ -31,6 +31,13 @@ class Hang(BaseException):
     """The subject did not answer in time."""
 
 
+def unreadable(step: Step, error: StrayError | DamagedError) -> Finding:
+    """What stores that an oracle cannot make sense of mean."""
+    if isinstance(error, StrayError):
+        return Finding("effect-has-intent", f"{step.label}: {error}")
+    return Finding(ANSWERS.id, f"{step.label}: the stores can no longer be read: {error}")
+
+
 @frozen
 class Told:
     """One executed step: what was done and what it answered."""
@@ -127,7 +134,10 @@ class Rig:
             return Finding(ANSWERS.id, f"opening the subject on empty stores: {error}")
         if self.oracle is not None and self.oracle.generation != self.medium.generation:
             self.look_away()
-        self.look().reset()
+        try:
+            self.look().reset()
+        except DamagedError as error:
+            return Finding(ANSWERS.id, f"opening the subject on empty stores: {error}")
         return None
 
     def can(self, step: Step) -> bool:
@@ -163,13 +173,14 @@ class Rig:
         except SubjectFailedError as error:
             self.told.append(Told(step, Outcome(Kind.UNKNOWN, str(error))))
             return Finding(ANSWERS.id, f"{step.label}: {error}")
+        except DamagedError as error:
+            self.told.append(Told(step, Outcome(Kind.UNKNOWN)))
+            return unreadable(step, error)
         self.told.append(Told(step, outcome))
         try:
             read = oracle.read()
-        except StrayError as error:
-            return Finding("effect-has-intent", f"{step.label}: {error}")
-        except DamagedError as error:
-            return Finding(ANSWERS.id, f"{step.label}: the stores can no longer be read: {error}")
+        except (StrayError, DamagedError) as error:
+            return unreadable(step, error)
         if self.subject.has_ledger:
             return judge.observe(step, outcome, read)
         return judge.observe_sink(step, outcome, read)

@@ -20,6 +20,7 @@ from model.properties import ANSWERS
 from stateful import medium
 from stateful.order import Rig
 from stateful.reduce import Reducer
+from stateful.spoken import placed
 from stateful.subject import load_subject
 from stateful.verdict import Broken, Tally
 
@@ -136,7 +137,7 @@ def serve(shard: Shard, connection: Any) -> None:
         tally = run_shard(shard, lambda t: connection.send(("progress", evolve(t, on_order=None))))
         connection.send(("done", tally))
     except Exception as error:  # noqa: BLE001 - told to the campaign, which tells the user
-        connection.send(("failed", f"{type(error).__name__}: {error}"))
+        connection.send(("failed", placed(error)))
     connection.close()
 
 

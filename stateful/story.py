@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from attrs import frozen
+from attrs import field, frozen
 
 from model.properties import PROPERTIES
 from model.words import Slot, Stores
 from stateful.judge import Finding, told
 from stateful.order import Ran, Rig
+from stateful.spoken import clean
 from stateful.trace import SURVIVED, Trace
+
+
+def _cleaned(said: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(clean, said))
 
 
 @frozen
@@ -19,8 +24,8 @@ class Line:
 
     number: int
     label: str
-    answer: str
-    changes: tuple[str, ...]
+    answer: str = field(converter=clean)
+    changes: tuple[str, ...] = field(converter=_cleaned)
     at_rest: bool
     """Whether it belongs to quiesce."""
 

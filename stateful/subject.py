@@ -13,6 +13,7 @@ from attrs import evolve, field, frozen
 from model.contracts import ApprovalGate, Contracts, Deadline, Fencing
 from model.words import Capability
 from stateful.clash import OUR_PACKAGES, shadow_in
+from stateful.spoken import clean, raised, shown
 
 DEFAULT_SUBJECT = "impl.sqlite:SqliteDispatcher"
 NEEDED = ("submit", "claim", "dispatch", "acknowledge", "close")
@@ -79,7 +80,7 @@ def load_subject(
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
         raise SubjectError(
-            f"subject {name!r}: importing {module_name!r} failed with {type(error).__name__}: {error}; "
+            f"subject {name!r}: importing {module_name!r} failed with {raised(error)}; "
             "run it from the folder that holds the module, or install the module into this environment"
         ) from error
     make = getattr(module, class_name, None)
@@ -112,7 +113,7 @@ def _capabilities(make: Any, name: str) -> frozenset[Capability]:
         capabilities = frozenset(Capability(c) for c in declared)
     except (TypeError, ValueError) as error:
         raise SubjectError(
-            f"subject {name!r} declares capabilities {declared!r}: {error}; they are {', '.join(Capability)}"
+            f"subject {name!r} declares capabilities {shown(declared)}: {raised(error)}; they are {', '.join(Capability)}"
         ) from error
     for capability in sorted(capabilities):
         missing = [m for m in CAPABILITY_METHODS.get(capability, ()) if not callable(getattr(make, m, None))]
@@ -138,7 +139,12 @@ def _import_elsewhere(module_name: str, name: str) -> None:
     script = f"import sys; sys.path[:] = {sys.path!r}; import {module_name}; sys.stdout.write('imported')"
     try:
         done = subprocess.run(  # noqa: S603 - our own interpreter
-            [sys.executable, "-c", script], capture_output=True, text=True, timeout=IMPORT_SECONDS, check=False
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            errors="backslashreplace",
+            timeout=IMPORT_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise SubjectError(
@@ -148,6 +154,6 @@ def _import_elsewhere(module_name: str, name: str) -> None:
     if not done.stdout.endswith("imported"):
         last = (done.stderr.strip().splitlines() or [f"the process ended with status {done.returncode}"])[-1]
         raise SubjectError(
-            f"subject {name!r}: importing {module_name!r} failed: {last}; run survives from the folder that holds the "
-            "module, or install the module into this environment"
+            f"subject {name!r}: importing {module_name!r} failed: {clean(last)}; run survives from the folder that "
+            "holds the module, or install the module into this environment"
         )

@@ -29,7 +29,7 @@ from stateful.engines.walk import verbs_of
 from stateful.fresh import job_for, run_fresh
 from stateful.judge import Finding
 from stateful.oracle import DamagedError, Oracle, StrayError
-from stateful.order import Ran, Rig, Told
+from stateful.order import Ran, Rig, Told, unreadable
 from stateful.verdict import Tally
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class Sweeper:
             more: list[Told] = []
             if status == -signal.SIGKILL:
                 self._tally.boundaries[f"{target.name}: killed in a fresh interpreter"] += 1
-                finding = self._observe(step, self._read())
+                finding = self._observe(step)
             if finding is None:
                 sent = run_fresh(job_for(self._rig, target.action, 0))[1]
                 finding, more = sent or (Finding(ANSWERS.id, "recovery did not end"), [])
@@ -150,6 +150,8 @@ class Sweeper:
             gate.reach("", "end")
         except SubjectFailedError as error:
             return Outcome(Kind.UNKNOWN), str(error)
+        except DamagedError as error:
+            return Outcome(Kind.UNKNOWN), f"the stores can no longer be read: {error}"
         return outcome, ""
 
     def _from_scratch(self) -> None:
@@ -186,18 +188,17 @@ class Sweeper:
         told = (*self._told, Told(step, Outcome(Kind.KILLED)))
         if ended.signal != signal.SIGKILL:
             return self._ended(ended, told, step)
-        try:
-            finding = self._observe(step, self._read())
-        except DamagedError as error:
-            finding = Finding(ANSWERS.id, f"{step.label}: the stores can no longer be read: {error}")
-        except StrayError as error:
-            finding = Finding("effect-has-intent", f"{step.label}: {error}")
+        finding = self._observe(step)
         if finding is not None:
             return Ran(told, finding, len(told))
         return self._recover(target.action, told)
 
-    def _observe(self, step: Step, read: Any) -> Finding | None:
+    def _observe(self, step: Step) -> Finding | None:
         judge, outcome = self._rig.judge, Outcome(Kind.KILLED)
+        try:
+            read = self._read()
+        except (StrayError, DamagedError) as error:
+            return unreadable(step, error)
         if self._rig.subject.has_ledger:
             return judge.observe(step, outcome, read)
         return judge.observe_sink(step, outcome, read)
@@ -227,16 +228,28 @@ class Sweeper:
         rig = self._rig
         rig.told = []
         rig.bench.end_process(rig.bench.processes[action.worker])
-        rig.look()
+        try:
+            rig.look()
+        except DamagedError as error:
+            return unreadable(Step(action), error), []
         return rig.finish(), rig.told
 
     # -- frozen -----------------------------------------------------------------------------------------------
 
     def _frozen(self, target: Target, boundary: int, child: Child) -> Ran | None:
         """What a takeover during a freeze led to; None if the operation ended before it froze."""
-        rig, action = self._rig, target.action
+        action = target.action
         if not child.stopped():
             return None
+        try:
+            return self._taken_over(target, boundary, child)
+        except (StrayError, DamagedError) as error:
+            step = Step(action, boundary)
+            told = (*self._told, Told(step, Outcome(Kind.KILLED)))
+            return Ran(told, unreadable(step, error), len(told))
+
+    def _taken_over(self, target: Target, boundary: int, child: Child) -> Ran:
+        rig, action = self._rig, target.action
         world = rig.judge.world
         key = world.workers[action.worker].stalled if action.verb is Verb.WAKE else action.key
         token = world.workers[action.worker].tokens[key]
@@ -251,6 +264,8 @@ class Sweeper:
         steps = (*self._told, *_as_stall(rig, action, key, told))
         if finding is None and ended.sent is None:
             finding = Finding(ANSWERS.id, f"{action.label}: it did not go on after it was woken")
+        if finding is None and ended.sent[1]:
+            finding = Finding(ANSWERS.id, f"{action.label}: {ended.sent[1]}")
         if finding is None:
             outcome: Outcome = ended.sent[0]
             after = self._stores()
@@ -270,7 +285,11 @@ class Sweeper:
         """In a child: another worker waits until the lease has run out, takes the key over and finishes it."""
         rig, name = self._rig, f"w{other + 1} k{key + 1}"
         rig.told = []
-        rig.look()
+        try:
+            rig.look()
+        except DamagedError as error:
+            step = Step(rig.model.alphabet.by_label[f"claim {name}"])
+            return unreadable(step, error), [], rig.bench.time.now_ms
 
         def state() -> State | None:
             intent = rig.judge.world.stores.slots[key].intent

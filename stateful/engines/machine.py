@@ -8,8 +8,8 @@ process can die at any boundary of any operation.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
@@ -54,10 +54,12 @@ class OrderMachine(RuleBasedStateMachine):
     rig: Rig
     tally: Tally
     guide: Chooser
+    troubles: list[Exception]
 
     def __init__(self) -> None:
         super().__init__()
-        self._finding = self.rig.start()
+        with self._noting():
+            self._finding = self.rig.start()
         self._enabled: dict[Verb, list[Action]] = {}
 
     def can(self, verbs: tuple[Verb, ...]) -> bool:
@@ -96,14 +98,25 @@ class OrderMachine(RuleBasedStateMachine):
         boundary = (draw >> 10) - (DRAW_MAX >> 10) + BOUNDARY_MAX
         step = Step(action, boundary if boundary > 0 and ALPHABET[action.verb].stores else 0)
         self._enabled = {}
-        self._finding = self._finding or self.rig.do(step)
+        with self._noting():
+            self._finding = self._finding or self.rig.do(step)
         if self._finding is not None:
             raise Found
 
     def teardown(self) -> None:
         """Quiesce, and count the order."""
-        finding = self._finding or self.rig.finish()
+        with self._noting():
+            finding = self._finding or self.rig.finish()
         self.tally.take(self.rig, self.rig.ran(finding))
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Note what goes wrong with the order itself: Hypothesis would run it again, and tell of that instead."""
+        try:
+            yield
+        except Exception as error:
+            self.troubles.append(error)
+            raise
 
 
 def _named(name: str, function: Callable[..., None]) -> Callable[..., None]:
@@ -144,7 +157,9 @@ def machine_for(rig: Rig, tally: Tally) -> type[OrderMachine]:
     for number in range(GUIDES):
         rules[f"follow_{number}"] = _follow(f"follow_{number}")
     guide = Chooser(rig.model, verbs, random.Random(0))  # noqa: S311 - it only follows
-    return type("FailureOrders", (OrderMachine,), {**rules, "rig": rig, "tally": tally, "guide": guide})
+    return type(
+        "FailureOrders", (OrderMachine,), {**rules, "rig": rig, "tally": tally, "guide": guide, "troubles": []}
+    )
 
 
 def run(rig: Rig, first_seed: int, orders: int, tally: Tally) -> None:
@@ -178,5 +193,10 @@ def settings_for(orders: int) -> settings:
 
 def _run_some(rig: Rig, number: int, count: int, tally: Tally) -> None:
     machine = seed(number)(machine_for(rig, tally))
-    with suppress(Found):
-        run_state_machine_as_test(machine, settings=settings_for(count))
+    try:
+        with suppress(Found):
+            run_state_machine_as_test(machine, settings=settings_for(count))
+    except Exception:
+        if machine.troubles:
+            raise machine.troubles[0] from None
+        raise

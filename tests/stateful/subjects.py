@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from typing import ClassVar
 
 from attrs import evolve
 
 from examples.toy_dispatcher import ToyDispatcher
-from impl import Answer, BaseDispatcher, Request
+from impl import Answer, BaseDispatcher, Overdue, Permit, Request
 from impl.sqlite import SqliteDispatcher
 from model.words import Capability, Kind
 
@@ -153,6 +154,58 @@ class SendsFirst(ToyDispatcher):
     def submit(self, key, payload):
         self.site.sink.apply(Request(key, payload, 1))
         return super().submit(key, payload)
+
+
+class AnswersAmiss(SqliteDispatcher):
+    """Its answer to one operation is wrong in one field: ``amiss`` says which, and how."""
+
+    amiss: ClassVar[tuple[str, dict[str, object]]] = ("", {})
+
+    def __getattribute__(self, name):
+        verb, changes = type(self).amiss
+        method = super().__getattribute__(name)
+        return (lambda *arguments: self._amiss(method(*arguments), changes)) if name == verb else method
+
+    @staticmethod
+    def _amiss(said, changes):
+        if isinstance(said, Permit):
+            return Permit(evolve(said.request, **changes))
+        return evolve(said, **changes) if isinstance(said, Answer) else (Overdue(**{**OVERDUE, **changes}),)
+
+
+OVERDUE = {"key": "k1", "token": 1, "expiry_ms": 1}
+
+
+class NegativeToken(ToyDispatcher):
+    """It grants with a token that is none."""
+
+    def claim(self, key):
+        return Answer(Kind.OK, token=-5)
+
+
+class TakesItsFolderAway(SqliteDispatcher):
+    """It removes all that it has stored, while it is at work."""
+
+    def dispatch(self, key, token):
+        shutil.rmtree(self.site.folder)
+        return super().dispatch(key, token)
+
+
+class Garbles(ToyDispatcher):
+    """Its words can be neither printed nor encoded."""
+
+    def dispatch(self, key, token):
+        raise ValueError("boom \ud800 \x1b[31m\n\r" + "x" * 5_000)
+
+
+class GarblesItsRows(SqliteDispatcher):
+    """It stores what is no row."""
+
+    garbage: ClassVar[str] = "UPDATE intents SET state = char(27) || '[31m'"
+
+    def cancel(self, key):
+        self.ledger._connection.execute(self.garbage)
+        return Answer(Kind.OK)
 
 
 class ClaimsLeases(BaseDispatcher):

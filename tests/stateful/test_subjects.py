@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import time
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from model.contracts import contracts_from
+from model.words import Kind
 from stateful import order
 from stateful import subject as subjects
-from stateful.subject import SubjectError, load_subject
+from stateful.shard import Shard
+from stateful.spoken import placed
+from stateful.story import tell
+from stateful.subject import DEFAULT_SUBJECT, SubjectError, load_subject
+from stateful.trace import Trace
+from stateful.workers import run_shards
+from tests.stateful import subjects as named
 
 
 @pytest.mark.parametrize(
@@ -116,3 +126,128 @@ def test_a_swallowed_death_is_a_death(rig, steps):
     answers = [[t.outcome for t in rig(name).run(steps(*labels)).told] for name in ("Honest", "SwallowsCrash")]
 
     assert answers[0] == answers[1]
+
+
+LEAD = ("submit k1 p1", "approve k1 p1", "claim w1 k1")
+
+
+@pytest.mark.parametrize(
+    ("verb", "label", "changes", "says"),
+    [
+        (
+            "claim",
+            "claim w1 k1",
+            {"token": "abc"},
+            "token='abc' to 'claim w1 k1', which is no token (a positive int)",
+        ),
+        ("claim", "claim w1 k1", {"token": -5}, "token=-5 to 'claim w1 k1', which is no token"),
+        ("claim", "claim w1 k1", {"token": 0}, "token=0"),
+        ("claim", "claim w1 k1", {"token": True}, "token=True"),
+        ("claim", "claim w1 k1", {"token": 2**63}, "token=9223372036854775808"),
+        ("claim", "claim w1 k1", {"kind": "ok"}, "which is no impl.Answer"),
+        ("claim", "claim w1 k1", {"kind": Kind.KILLED}, "which is no answer of a living process"),
+        ("submit", "submit k1 p1", {"reason": 7}, "reason=7 to 'submit k1 p1', which is no reason (a str)"),
+        (
+            "dispatch",
+            "dispatch w1 k1 done",
+            {"receipt": 5},
+            "receipt=5 to 'dispatch w1 k1 done', which is no receipt",
+        ),
+        ("dispatch", "dispatch w1 k1 done", {"receipt": None}, "receipt=None"),
+        ("reap", "reap_apply w1", {"count": None}, "count=None to 'reap_apply w1', which is no count"),
+        ("reap", "reap_apply w1", {"count": -1}, "count=-1"),
+        ("authorise", "stall w1 k1", {"token": "1"}, "request.token='1' to 'stall w1 k1', which is no token"),
+        ("authorise", "stall w1 k1", {"key": 1}, "request.key=1"),
+        ("authorise", "stall w1 k1", {"not_after_ms": "soon"}, "request.not_after_ms='soon'"),
+        ("overdue", "reap_read w1", {"key": None}, "key=None to 'reap_read w1', which is no key (a str)"),
+        ("overdue", "reap_read w1", {"token": 1.5}, "token=1.5"),
+        ("overdue", "reap_read w1", {"expiry_ms": "now"}, "expiry_ms='now'"),
+    ],
+)
+def test_an_answer_is_one_in_every_field(rig, steps, monkeypatch, verb, label, changes, says):
+    """An answer of which a field is of the wrong kind is told, by the field and what it should be."""
+    monkeypatch.setattr(named.AnswersAmiss, "amiss", (verb, changes))
+    lead = () if label.startswith("claim") else LEAD[2:]
+    reap = ("reap_read w1",) if verb == "reap" else ()
+    ran = rig("AnswersAmiss").run(steps(*LEAD[:2], *lead, *reap, label))
+
+    assert (("answers", label), True) == (
+        (ran.finding.property_id, ran.steps[-1].label),
+        says in ran.finding.detail,
+    ), ran.finding
+
+
+def test_an_answer_with_nothing_amiss_is_taken(rig, steps, monkeypatch):
+    """The test above can pass: the dispatcher whose answers it changes is a good one."""
+    monkeypatch.setattr(named.AnswersAmiss, "amiss", ("claim", {}))
+
+    assert None is rig("AnswersAmiss").run(steps(*LEAD, "dispatch w1 k1 done")).finding
+
+
+def test_what_a_subject_says_can_be_printed(rig, steps):
+    """Whatever its message is made of comes out on one line, in characters that any terminal and file takes, cut."""
+    name = "tests.stateful.subjects:Garbles"
+    trace = Trace(name, contracts_from({}), steps("submit k1 p1", "claim w1 k1", "dispatch w1 k1 done"), "answers")
+    played = rig(name)
+    text = tell(played, trace).text()
+    last = text.splitlines()[-1]
+
+    assert True is ("it raised ValueError: boom \\ud800 \\x1b[31m\\n\\rxxx" in last)
+    assert text == text.encode().decode()
+    assert [True, True] == [line.isprintable() for line in text.splitlines() if "boom" in line]
+    assert True is (len(last) < 3_000)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        "UPDATE intents SET state = char(27)",
+        "UPDATE intents SET payload = char(27)",
+        "UPDATE intents SET digest = char(27)",
+        "UPDATE intents SET key = char(27)",
+    ],
+)
+def test_what_a_subject_stores_can_be_printed(rig, steps, monkeypatch, garbage):
+    """Rows that mean nothing are a finding, and what is told of them can be printed."""
+    monkeypatch.setattr(named.GarblesItsRows, "garbage", garbage)
+    ran = rig("GarblesItsRows").run(steps("submit k1 p1", "cancel k1"))
+    monkeypatch.undo()
+
+    assert [True, True] == [ran.finding is not None, ran.finding.detail.isprintable()]
+
+
+@pytest.mark.parametrize("engine", ["walk", "machine", "kills"])
+@pytest.mark.parametrize(
+    ("name", "property_id"),
+    [
+        ("tests.stateful.subjects:TakesItsFolderAway", "answers"),
+        ("tests.stateful.subjects:NegativeToken", "answers"),
+        ("tests.stateful.subjects:GarblesItsRows", "answers"),
+    ],
+)
+def test_no_engine_fails_by_what_a_subject_does(engine, name, property_id):
+    """What a subject does to its answers, its rows and its files is a finding of every engine, and fails no shard."""
+    size = {"walk": 40, "machine": 20, "kills": 6}[engine]
+    shard = Shard(engine, 0, 1, size, 0, name, "", contracts_from({}), Path(__file__).parents[2], stop_at_first=True)
+    (tally,) = run_shards([shard], 1, time.monotonic() + 60, None, [])
+
+    assert ("", True) == (tally.failed, property_id in tally.broken), tally
+
+
+def test_stray_rows_are_a_finding_of_the_kills_engine():
+    """Rows under keys that nobody used, met while a process is frozen, are a finding and fail no shard."""
+    shard = Shard("kills", 0, 1, 8, 0, DEFAULT_SUBJECT, "M040", contracts_from({}), Path(__file__).parents[2])
+    (tally,) = run_shards([shard], 1, time.monotonic() + 60, None, [])
+
+    assert ("", True) == (tally.failed, "effect-has-intent" in tally.broken)
+
+
+def test_a_failure_says_where():
+    """An exception that nobody expected is told with the line of ours or of the subject's that it went through."""
+    try:
+        json.loads("{")
+    except ValueError as error:
+        said = placed(error)
+
+    assert True is said.startswith("JSONDecodeError: Expecting property name")
+    assert True is (f"({__file__}:" in said)
