@@ -7,10 +7,11 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 
-from benchmarks import explorer, kills, machine, reduction, walk
+from benchmarks import conformance, explorer, kills, machine, reduction, walk
 from benchmarks.rows import Row
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
+    "conformance": conformance.rows,
     "machine": machine.rows,
     "walk": walk.rows,
     "kills": kills.rows,

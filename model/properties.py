@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import cache
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from model.actions import MEANS, Action, Verb
 from model.contracts import Limits
@@ -382,12 +382,7 @@ def _grant_kept(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
         return True
     if new is None:
         return False
-    if (old.digest, old.expiry_ms, old.revision, old.approver) != (
-        new.digest,
-        new.expiry_ms,
-        new.revision,
-        new.approver,
-    ):
+    if evolve(old, status=new.status) != new:
         return m.action.verb in {Verb.APPROVE, Verb.FORGE, Verb.DENY}
     return _moves_on(m, was, now, old.status, new.status)
 
