@@ -252,7 +252,7 @@ def matrix(
 
 
 def _pairs(*, as_json: bool) -> NoReturn:
-    from stateful.matrix import protecting_pairs
+    from stateful.pairs import protecting_pairs
 
     with _progress("weakening two contracts at a time") as told:
         found = protecting_pairs(lambda names: told(" and ".join(names)))

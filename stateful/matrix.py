@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from itertools import combinations
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -34,7 +33,7 @@ _TIMED = (NO_FAILURE, CLOCK)
 _BASE = frozenset({Verb.SUBMIT, Verb.APPROVE, Verb.CLAIM, Verb.DISPATCH, Verb.ACKNOWLEDGE, Verb.CHECKPOINT})
 _RECOVERY = frozenset({Verb.ADVANCE, Verb.RECONCILE, Verb.REAP_READ, Verb.REAP_APPLY})
 _STALL = frozenset({Verb.STALL, Verb.WAKE})
-_EXECUTED_ELSEWHERE = frozenset({"durability", "attempt_timeout"})
+EXECUTED_ELSEWHERE = frozenset({"durability", "attempt_timeout"})
 """Contracts that the model does not tell apart: only a power cut shows the one, only an await the other."""
 
 
@@ -257,24 +256,25 @@ def fill(
 def _row(
     name: str, contracts: Contracts, columns: list[Column], subject: Subject, conform_states: int
 ) -> Iterator[Cell]:
-    if name.partition("=")[0] in _EXECUTED_ELSEWHERE:
+    if name.partition("=")[0] in EXECUTED_ELSEWHERE:
         note = "a kill cannot show it" if name.startswith("durability") else "the model has no awaits"
         yield from (Cell(name, c.name, Mark.NOT_APPLICABLE, note=note) for c in columns)
         return
     found: dict[str, frozenset[str]] = {}
     for column in (COLUMNS[NO_FAILURE], COLUMNS[CLOCK]):
-        found[column.name] = frozenset(_searched(contracts, column)[1].traces)
+        found[column.name] = frozenset(searched(contracts, column)[1].traces)
     for column in columns:
-        space, result = _searched(contracts, column)
+        space, result = searched(contracts, column)
         cell = _judged(name, column, result, found)
         yield (
-            _violated(cell, space, subject)
+            executed(cell, space, subject)
             if cell.mark is Mark.VIOLATED
             else _conforming(cell, space, subject, conform_states)
         )
 
 
-def _searched(contracts: Contracts, column: Column) -> tuple[ModelSpace, Result]:
+def searched(contracts: Contracts, column: Column) -> tuple[ModelSpace, Result]:
+    """A column's space under some contracts, and every promise that breaks in it, by its shortest order."""
     space = ModelSpace(Model(contracts), column.bounds())
     return space, search(space, Bounds(states=STATES_MAX), all_properties=True)
 
@@ -297,7 +297,7 @@ def _rig(model: Model, subject: Subject) -> Rig:
     return Rig(subject, model.contracts, model.limits, workers=model.workers, keys=model.keys)
 
 
-def _violated(cell: Cell, space: ModelSpace, subject: Subject) -> Cell:
+def executed(cell: Cell, space: ModelSpace, subject: Subject) -> Cell:
     """Run the counterexample on the real dispatcher: it must break the same promise at the same step."""
     with _rig(space.model, subject) as rig:
         broke, steps, answers = run_labels(cell.labels, rig, cell.property_id)
@@ -357,98 +357,3 @@ def _conforming(cell: Cell, space: ModelSpace, subject: Subject, conform_states:
         first = done.disagreements[0]
         note = f"{'; '.join(first.labels)}; {first.step.label}: {first.detail}"
     return evolve(cell, executed=done.executed, agrees=not done.disagreements, note=note)
-
-
-@frozen
-class Pair:
-    """Two contracts that protect each other: either alone keeps a promise that breaks when both are weak."""
-
-    names: tuple[str, str]
-    column: str
-    cell: Cell
-
-    @property
-    def agrees(self) -> bool:
-        """Whether SQLite agrees: it keeps the promise with either contract, and breaks it with neither."""
-        return self.cell.agrees
-
-    def text(self) -> str:
-        """The pair and its order in a few lines."""
-        first, second = self.names
-        prop = PROPERTIES[self.cell.property_id]
-        lines = [
-            f"{first} and {second}, under {self.column}:",
-            f"  {prop.name}",
-            f"  either weakness alone keeps it; both together break it in {len(self.cell.labels)} steps"
-            + ("" if self.agrees else f"  DISAGREE: {self.cell.note}"),
-            *(f"    {n}  {label}" for n, label in enumerate(self.cell.labels, start=1)),
-        ]
-        return "\n".join(lines)
-
-    def to_json(self) -> dict[str, Any]:
-        """For machines."""
-        return {"weakened": list(self.names), **self.cell.to_json()}
-
-
-PAIRED_IN = ("retry", "cancellation", "payload change")
-"""The columns that are searched for pairs: small ones, without the passing of time."""
-
-
-def protecting_pairs(report: Callable[[tuple[str, str]], None] = lambda _: None) -> list[Pair]:
-    """Every pair of weak choices that breaks a promise, in a small column, which neither breaks alone.
-
-    The order is run on SQLite three times: with both weak it must break the promise, with either alone it must not.
-    """
-    subject = load_subject()
-    weak = {n: c for n, c in rows().items() if c.weakened() and n.partition("=")[0] not in _EXECUTED_ELSEWHERE}
-    alone = {
-        (name, column): frozenset(_searched(contracts, COLUMNS[column])[1].traces)
-        for name, contracts in weak.items()
-        for column in PAIRED_IN
-    }
-    out = []
-    for names in combinations(weak, 2):
-        choices = weak[names[0]].weakened() | weak[names[1]].weakened()
-        if len(choices) < 2:
-            continue
-        report(names)
-        pair = _pair(names, contracts_from(choices), alone, weak, subject)
-        if pair is not None:
-            out.append(pair)
-    return out
-
-
-def _pair(
-    names: tuple[str, str],
-    contracts: Contracts,
-    alone: dict[tuple[str, str], frozenset[str]],
-    weak: dict[str, Contracts],
-    subject: Subject,
-) -> Pair | None:
-    for column in PAIRED_IN:
-        space, result = _searched(contracts, COLUMNS[column])
-        new = {p: t for p, t in result.traces.items() if not any(p in alone[n, column] for n in names)}
-        if not new:
-            continue
-        property_id = min(new, key=lambda p: (len(new[p]), list(PROPERTIES).index(p)))
-        cell = Cell(
-            " + ".join(names),
-            column,
-            Mark.VIOLATED,
-            result.states,
-            result.transitions,
-            property_id=property_id,
-            labels=new[property_id],
-        )
-        cell = _violated(cell, space, subject)
-        for name in names:
-            if _breaks_on_sqlite(cell, weak[name], subject):
-                cell = evolve(cell, agrees=False, note=f"SQLite breaks it with {name} alone")
-        return Pair(names, column, cell)
-    return None
-
-
-def _breaks_on_sqlite(cell: Cell, contracts: Contracts, subject: Subject) -> bool:
-    with Rig(subject, contracts, LIMITS, workers=2, keys=1) as rig:
-        ran = rig.run(cell.steps)
-    return ran.finding is not None and ran.finding.property_id == cell.property_id

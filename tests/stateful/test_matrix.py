@@ -10,8 +10,9 @@ from attrs import evolve
 from model import CHOICES, contracts_from
 from model.properties import PROPERTIES
 from stateful import matrix
-from stateful.matrix import COLUMNS, LIMITS, Mark, fill, protecting_pairs, rows
+from stateful.matrix import COLUMNS, LIMITS, Mark, fill, rows
 from stateful.order import Rig
+from stateful.pairs import protecting_pairs
 from stateful.report.matrix import markdown, page, short
 from stateful.subject import load_subject
 
