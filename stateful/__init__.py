@@ -3,3 +3,7 @@
 It may import ``impl`` and ``model``. Importing it loads next to nothing: the plugin is part of every pytest run in its
 environment. It must never share code between a subject and the oracle that reads the subject's stores.
 """
+
+from stateful.early import watch
+
+watch()

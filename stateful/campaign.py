@@ -7,10 +7,13 @@ are those of two slow cores. A wave in which a promise broke is the last.
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +21,15 @@ from attrs import evolve, field, frozen
 
 from model.actions import Alphabet
 from model.contracts import Contracts
-from model.properties import ANSWERS
-from stateful.medium import fast_folder
+from model.properties import ANSWERS, WITNESSES
+from model.words import Capability
+from stateful.medium import no_room, run_folder
 from stateful.shard import Shard, recorded, reduced, run_shard, shard_seed
 from stateful.subject import Subject
 from stateful.trace import Trace
+from stateful.trouble import NoRoomError
 from stateful.verdict import Broken, PropertyVerdict, Status, Tally, merged, overall, unseen
-from stateful.workers import Interrupted, Report, run_shards
+from stateful.workers import Interrupted, Report, run_shards, terminating
 
 WAVE_SECONDS = 6
 """A wave takes two slow cores about this long."""
@@ -32,6 +37,8 @@ MACHINE_ORDERS = 120
 WALK_ORDERS = 500
 KILL_PARTS = 2
 SECONDS_MIN, SECONDS_MAX = 1, 86_400
+NOT_STARTED = (126, 127, 255)
+"""What a process ends with whose program cannot be run, is not found, or could not be executed."""
 HARD_STOP = 4
 """A campaign that takes this many times its budget is stopped, and says so."""
 
@@ -59,6 +66,7 @@ class Verdict:
     missing: tuple[str, ...] = ()
     planned: int = 0
     cut_short: str = ""
+    capabilities: frozenset[Capability] = frozenset()
     seconds_taken: float = 0.0
 
     def totals(self) -> dict[str, int]:
@@ -86,11 +94,29 @@ class Verdict:
         return dict(sorted(total.items()))
 
     def witnesses(self) -> dict[str, int]:
-        """How often each witness was seen."""
+        """How often each witness was seen that the subject has the parts for: of others only the model speaks."""
         total: Counter[str] = Counter()
         for t in self.tallies:
             total.update(t.witnesses)
-        return dict(sorted(total.items()))
+        return {name: n for name, n in sorted(total.items()) if WITNESSES[name].needs <= self.capabilities}
+
+    def promises(self) -> dict[Status, int]:
+        """How many promises came to which end."""
+        return Counter(p.status for p in self.properties)
+
+    @property
+    def ran_nothing(self) -> bool:
+        """Whether it was cut short before a single order had ended."""
+        return bool(self.cut_short) and not any(t.orders for t in self.tallies)
+
+    def without(self, doubtful: set[str]) -> Verdict:
+        """The verdict if these promises did not break again when their orders were replayed: nobody knows."""
+        if not doubtful:
+            return self
+        properties = tuple(
+            evolve(p, status=Status.UNKNOWN) if p.property_id in doubtful else p for p in self.properties
+        )
+        return evolve(self, properties=properties, status=overall(properties, (), failed=True))
 
     def to_json(self) -> dict[str, Any]:
         """For machines. All that depends on the clock or the machine is under ``timing``."""
@@ -167,28 +193,32 @@ class Campaign:
     def run(self, report: Callable[[Report], None] | None = None) -> Verdict:
         """Run the campaign. Ctrl-C ends it with what was found so far: ``cut_short`` says so."""
         started = time.monotonic()
-        scratch = fast_folder("survives-run-")
         tallies: list[Tally] = []
-        cut_short = ""
+        planned, cut_short = 0, ""
         try:
-            waves = plan(self.subject, self.contracts, self.budget, folder=self.folder, scratch=scratch)
-            try:
+            with terminating(), running() as scratch:
+                waves = plan(self.subject, self.contracts, self.budget, folder=self.folder, scratch=scratch)
+                planned = sum(map(len, waves))
                 for wave in waves:
                     limit = started + HARD_STOP * max(self.budget.seconds, WAVE_SECONDS) + WAVE_SECONDS
                     done = run_shards(wave, self.budget.workers, limit, report, tallies)
-                    tallies += [explained(s, t, scratch) for s, t in zip(wave, done, strict=True)]
+                    for shard, tally in zip(wave, done, strict=True):
+                        tallies.append(tally)
+                        tallies[-1] = explained(shard, tally, scratch)
                     if any(t.broken or t.failed for t in tallies):
                         break
-            except Interrupted as stop:
-                tallies += stop.tallies
-                cut_short = stop.why
-            planned = sum(map(len, waves))
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+        except Interrupted as stop:
+            tallies += stop.tallies
+            cut_short = stop.why
+        except KeyboardInterrupt:
+            cut_short = "it was interrupted"
+        except NoRoomError as error:
+            cut_short = str(error)
         return self._verdict(tallies, planned, cut_short, time.monotonic() - started)
 
     def _verdict(self, tallies: list[Tally], planned: int, cut_short: str, seconds: float) -> Verdict:
         capabilities = self.subject.capabilities
+        cut_short = cut_short or _not_started(tallies)
         properties = tuple(self._traced(p) for p in merged(tallies, capabilities))
         missing = () if any(t.broken for t in tallies) else unseen(tallies, capabilities)
         failed = bool(cut_short) or any(t.failed or t.left_over for t in tallies)
@@ -203,6 +233,7 @@ class Campaign:
             missing=missing,
             planned=planned,
             cut_short=cut_short,
+            capabilities=capabilities,
             seconds_taken=seconds,
         )
 
@@ -211,6 +242,28 @@ class Campaign:
             return verdict
         trace = trace_of(self.subject, self.contracts, verdict.broken)
         return PropertyVerdict(verdict.property_id, verdict.status, verdict.broken, trace)
+
+
+def _not_started(tallies: list[Tally]) -> str:
+    """Why no shard ran at all, if they all ended as a process does that cannot be started."""
+    ends = {t.failed for t in tallies}
+    if len(ends) != 1 or not ends < {f"ended with status {status}" for status in NOT_STARTED}:
+        return ""
+    return f"no shard could be started: each {ends.pop()}; see whether {sys.executable} can be run, and is Python"
+
+
+@contextmanager
+def running() -> Iterator[Path]:
+    """A folder for all that one run writes, removed in the end. Raises NoRoomError."""
+    folder, lock = run_folder()
+    try:
+        why = no_room(folder)
+        if why:
+            raise NoRoomError(why)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
 
 
 def explained(shard: Shard, tally: Tally, scratch: Path) -> Tally:

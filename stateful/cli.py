@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,8 +24,24 @@ refuse_clash()  # before the first import that another module of the same name w
 
 from model.contracts import CHOICES, Contracts, UnknownContractError, contracts_from  # noqa: E402
 
+
+class _Commands(click.Group):
+    """Commands, each of which Ctrl-C ends with one line and the status of what is unknown."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run one of them."""
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            early = ctx.invoked_subcommand == "check"
+            click.echo("survives: interrupted" + " before anything ran" * early, err=True)
+            raise SystemExit(UNKNOWN) from None
+
+
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-WRONG_USE = 2
+WRONG_USE, UNKNOWN = 2, 3
 
 
 class Choices(click.ParamType[dict[str, str]]):
@@ -40,7 +58,7 @@ class Choices(click.ParamType[dict[str, str]]):
             name, equals, choice = part.partition("=")
             if not equals:
                 self.fail(f"{part!r} is not of the form NAME=CHOICE, such as fencing=none", param, ctx)
-            chosen[name.strip()] = choice.strip()
+            _choose(chosen, name, choice)
         try:
             contracts_from(chosen)
         except UnknownContractError as error:
@@ -57,10 +75,25 @@ contracts_option = click.option(
 
 
 def _contracts(given: tuple[dict[str, str], ...]) -> Contracts:
-    return contracts_from({name: choice for one in given for name, choice in one.items()})
+    return contracts_from(_contracts_given(given))
 
 
-@click.group(context_settings=CONTEXT)
+def _contracts_given(given: tuple[dict[str, str], ...]) -> dict[str, str]:
+    chosen: dict[str, str] = {}
+    for one in given:
+        for name, choice in one.items():
+            _choose(chosen, name, choice)
+    return chosen
+
+
+def _choose(chosen: dict[str, str], name: str, choice: str) -> None:
+    name = name.strip().replace("-", "_")
+    if name in chosen:
+        raise click.BadParameter(f"contract {name!r} is named twice; name it once", param_hint="'--contracts'")
+    chosen[name] = choice.strip()
+
+
+@click.group(cls=_Commands, context_settings=CONTEXT)
 @click.version_option(package_name="survives")
 def cli() -> None:
     """What survives failure? Drive a dispatcher through failure orders and see which promises hold.
@@ -112,16 +145,37 @@ def check(
     from stateful.verdict import EXIT_STATUS
 
     chosen = load_subject(subject, mistake)
+    _see_whether_it_can_be_written(out)
     display = Display(as_json=as_json)
     campaign = Campaign(chosen, _contracts(contracts), Budget(seconds, seed, workers))
     with display.progress(campaign) as report:
         verdict = campaign.run(report)
+    if verdict.ran_nothing:
+        why = "interrupted before anything ran" if "interrupted" in verdict.cut_short else verdict.cut_short
+        click.echo(f"survives: {why}", err=True)
+        if not as_json:
+            raise SystemExit(UNKNOWN)
     try:
-        with suppress(KeyboardInterrupt):  # the verdict stands, whoever does not wait for its stories
-            display.verdict(verdict, out)
+        verdict = display.verdict(verdict, out)
     except BrokenPipeError:
         _hush()  # whoever read has gone, and the verdict stands
     raise SystemExit(EXIT_STATUS[verdict.status])
+
+
+def _see_whether_it_can_be_written(out: Path) -> None:
+    """Find out before the work is done whether its findings can be kept, without leaving a folder behind."""
+    missing = [p for p in (out.absolute(), *out.absolute().parents) if not p.exists()]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        why = f"cannot be written: {error.strerror}; choose another folder"
+        raise click.UsageError(f"--out {str(out)!r} {why}") from None
+    finally:
+        for folder in missing:
+            with suppress(OSError):
+                folder.rmdir()
 
 
 @cli.command()
@@ -179,10 +233,6 @@ def replay(
     raise SystemExit(0 if story.verdict == SURVIVED and same == times else 1)
 
 
-def _contracts_given(given: tuple[dict[str, str], ...]) -> dict[str, str]:
-    return {name.replace("-", "_"): choice for one in given for name, choice in one.items()}
-
-
 @cli.command()
 @click.argument("ids", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
@@ -196,8 +246,11 @@ def mistakes(
     ids: tuple[str, ...], as_json: bool, as_markdown: bool, seed: int, engine: tuple[str, ...], workers: int
 ) -> None:
     """Show which engine catches which seeded mistake, in how many orders and steps. IDS: only these."""
+    from impl.mistakes import seeded
     from stateful.power import mistake_table, show_table
 
+    for id_ in ids:
+        seeded(id_)
     rows = mistake_table(ids, seed, engine or ("walk", "machine", "kills"), workers)
     show_table(rows, as_json=as_json, as_markdown=as_markdown)
     raise SystemExit(0 if all(row.caught for row in rows) else 1)
@@ -395,9 +448,12 @@ def main() -> None:
     """The console command. Every mistake of a user's ends in one line and status 2."""
     from stateful.subject import SubjectError
     from stateful.trace import TraceError
+    from stateful.trouble import NoRoomError, ReplayError
 
     try:
         cli(standalone_mode=True)
+    except (ReplayError, NoRoomError) as error:
+        _complain(str(error), UNKNOWN)
     except (SubjectError, TraceError, UnknownContractError, ValueError) as error:
         if isinstance(error, SubjectError | TraceError | UnknownContractError) or type(error).__module__.startswith(
             "impl."
@@ -416,9 +472,9 @@ def _hush() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _complain(message: str) -> None:
-    click.echo(f"survives: {message}", err=True)
-    raise SystemExit(WRONG_USE)
+def _complain(message: str, status: int = WRONG_USE) -> None:
+    click.echo(f"survives: {message.encode(errors='backslashreplace').decode()}", err=True)
+    raise SystemExit(status)
 
 
 if __name__ == "__main__":

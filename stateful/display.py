@@ -17,8 +17,8 @@ from rich.table import Table
 from stateful.campaign import Campaign, Verdict, plan
 from stateful.findings import Kept, keep
 from stateful.story import counted
-from stateful.verdict import Status
-from stateful.workers import Report
+from stateful.verdict import PropertyVerdict, Status, checked
+from stateful.workers import Report, terminating
 
 STYLE = {
     Status.SURVIVED: "green",
@@ -73,11 +73,25 @@ class Display:
 
             yield report
 
-    def verdict(self, verdict: Verdict, out: Path) -> None:
-        """Show a verdict, and keep and tell its findings."""
+    def verdict(self, verdict: Verdict, out: Path) -> Verdict:
+        """Keep and tell a verdict's findings, and show it. What did not happen again is unknown in what comes back."""
+        findings: list[tuple[PropertyVerdict, Kept]] = []
+        interrupted = False
+        try:
+            with terminating():
+                for prop in verdict.properties:
+                    if prop.trace is not None and prop.broken is not None:
+                        by_death = prop.broken.engine == "kills"
+                        findings.append((prop, keep(prop.trace, out, prop.broken.detail, by_death=by_death)))
+        except KeyboardInterrupt:
+            interrupted = True
+        verdict = verdict.without({p.property_id for p, kept in findings if kept.is_doubtful})
+        self._show(verdict, findings, interrupted=interrupted)
+        return verdict
+
+    def _show(self, verdict: Verdict, findings: list[tuple[PropertyVerdict, Kept]], *, interrupted: bool) -> None:
         if not self._as_json:
             self._table(verdict)
-        findings = [(p, keep(p.trace, out)) for p in verdict.properties if p.trace is not None]
         if self._as_json:
             document = verdict.to_json()
             folders = {p.property_id: str(k.folder) for p, k in findings if k.folder}
@@ -89,6 +103,8 @@ class Display:
             for prop, kept in findings:
                 self._finding(kept, minimal=bool(prop.broken and prop.broken.minimal))
             self._bound(verdict)
+        if interrupted:
+            self._err.print("survives: interrupted while telling", markup=False)
         for prop, kept in findings:
             if kept.trouble:
                 self._err.print(f"survives: {kept.trouble}", markup=False)
@@ -96,17 +112,21 @@ class Display:
                     self._out.print(json.dumps(prop.trace.to_json()), markup=False)
 
     def _table(self, verdict: Verdict) -> None:
-        table = Table(box=None, pad_edge=False, show_header=False)
-        table.add_column(no_wrap=True)
-        table.add_column()
-        for prop in verdict.properties:
-            status = str(prop.status)
-            note = f" ({counted(len(prop.broken.steps), 'step')})" if prop.broken else ""
-            table.add_row(f"[{STYLE[prop.status]}]{status}[/]", escape(prop.name + note))
         weak = ",".join(f"{n}={c}" for n, c in verdict.contracts.weakened().items())
         mistake = f" with mistake {verdict.mistake}" if verdict.mistake else ""
         self._out.print(f"{verdict.subject}{mistake}, contracts {weak or 'default'}\n", markup=False)
-        self._out.print(table)
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column(no_wrap=True)
+        table.add_column()
+        width = max(len(p.status) for p in verdict.properties)
+        for prop in verdict.properties:
+            said = prop.name + (f" ({counted(len(prop.broken.steps), 'step')})" if prop.broken else "")
+            if self._out.is_terminal:
+                table.add_row(f"[{STYLE[prop.status]}]{prop.status}[/]", escape(said))
+            else:
+                self._out.print(f"{prop.status:<{width}}  {said}", markup=False)
+        if self._out.is_terminal:
+            self._out.print(table)
 
     def _finding(self, kept: Kept, *, minimal: bool) -> None:
         self._out.print()
@@ -128,8 +148,8 @@ class Display:
         left = sum(len(t.left_over) for t in verdict.tallies)
         self._out.print()
         self._out.print(
-            f"[{STYLE[verdict.status]}]{str(verdict.status).upper()}[/] within {', '.join(words)}; "
-            f"seed {verdict.budget.seed}, {verdict.seconds_taken:.1f} s"
+            f"[{STYLE[verdict.status]}]{str(verdict.status).upper()}[/] {checked(verdict.promises())} "
+            f"within {', '.join(words)}; seed {verdict.budget.seed}, {verdict.seconds_taken:.1f} s"
         )
         self._out.print(
             f"  {totals['boundaries_killed']:,} real deaths and freezes at every boundary of {operations} operations, "
@@ -137,7 +157,7 @@ class Display:
         )
         seen = ", ".join(f"{name} {count:,}" for name, count in verdict.witnesses().items())
         self._out.print(f"  seen: {seen or 'nothing'}", markup=False)
-        if verdict.missing:
+        if verdict.status is Status.VACUOUS:
             self._out.print(
                 f"  VACUOUS: never seen: {', '.join(verdict.missing)}; give it more --seconds", markup=False
             )

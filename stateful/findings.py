@@ -12,11 +12,12 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import multiprocess
-from attrs import frozen
+from attrs import evolve, frozen
 
 from model.actions import Alphabet
 from model.properties import ANSWERS
@@ -25,10 +26,12 @@ from stateful.judge import Finding
 from stateful.medium import fast_folder
 from stateful.order import ORDER_SECONDS, Rig
 from stateful.shard import recorded, silenced
+from stateful.spoken import placed
 from stateful.story import Line, Story, tell
 from stateful.subject import load_subject
-from stateful.trace import Trace
-from stateful.workers import terminating
+from stateful.trace import SURVIVED, Trace
+from stateful.trouble import NoRoomError, ReplayError
+from stateful.workers import STOPS, start, terminating
 
 SECONDS_MAX = 3 * ORDER_SECONDS
 """A replay that takes longer does not even hear the alarm that ends a hanging order."""
@@ -49,6 +52,11 @@ class Kept:
     story: Story
     folder: Path | None
     trouble: str = ""
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it did not happen again, and no real death speaks for it."""
+        return self.story.doubtful
 
     @property
     def replay(self) -> str:
@@ -89,7 +97,7 @@ def _elsewhere(trace: Trace, times: int, scratch: Path) -> Iterator[tuple[Story,
     record = scratch / "record"
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(trace, times, scratch, record, theirs), daemon=True)
-    process.start()
+    start(process)
     theirs.close()
     try:
         for _ in range(times):
@@ -97,13 +105,18 @@ def _elsewhere(trace: Trace, times: int, scratch: Path) -> Iterator[tuple[Story,
                 yield _cut_off(trace, record, None), {}
                 return
             try:
-                yield ours.recv()
+                said = ours.recv()
+                if isinstance(said, str):
+                    raise ReplayError(said)
+                yield said
             except EOFError:
                 process.join()
                 yield _cut_off(trace, record, process.exitcode), {}
                 return
     finally:
         process.kill()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)  # with what it left behind
         process.join()
         ours.close()
 
@@ -112,12 +125,19 @@ def _serve(trace: Trace, times: int, scratch: Path, record: Path, connection: An
     """In a process of its own: replay and send ``(story, stores)`` each time."""
     from stateful.children import die_with_parent
 
+    os.setpgid(0, 0)  # so that a subject which signals its group reaches nobody else
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides when to stop
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     silenced()
     medium.scratch = scratch
-    for _ in range(times):
-        connection.send(_told(trace, record))
+    try:
+        for _ in range(times):
+            told = _told(trace, record)
+            why = medium.no_room(scratch) if told[0].verdict == ANSWERS.id else ""
+            connection.send(why or told)
+    except Exception as error:  # noqa: BLE001 - told to whoever started it
+        connection.send(medium.no_room(scratch) or placed(error))
     connection.close()
     os._exit(0)  # a thread that the subject has left running keeps nobody waiting
 
@@ -134,15 +154,22 @@ def _cut_off(trace: Trace, record: Path, status: int | None) -> Story:
     return Story(trace, lines, Finding(ANSWERS.id, f"{where}: {why}"))
 
 
-def keep(trace: Trace, out: Path) -> Kept:
+def keep(trace: Trace, out: Path, seen: str = "", *, by_death: bool = False) -> Kept:
     """Replay a trace, and write trace, story and stores into a folder of its own below ``out``.
 
-    A folder that cannot be written loses no finding: the story comes back all the same, with the trouble.
+    A folder that cannot be written loses no finding: the story comes back all the same, with the trouble. Nor does one
+    that does not happen again: ``seen`` is what was seen, ``by_death`` whether a process really died for it.
     """
     name = hashlib.sha256(json.dumps(trace.to_json(), sort_keys=True).encode()).hexdigest()[:8]
     folder = out / f"{trace.expect}-{name}"
-    done = replayed(trace)
+    try:
+        done = replayed(trace)
+    except (ReplayError, NoRoomError) as error:
+        story = Story(trace, (), Finding(trace.expect, seen))
+        return Kept(story, None, f"the order could not be replayed: {error}. The trace itself follows.")
     story = done.stories[0]
+    if story.finding is None and trace.expect != SURVIVED:
+        story = evolve(story, seen=seen or "nothing is known of what was seen", doubtful=not by_death)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         trace.write(folder / "trace.json")

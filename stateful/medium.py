@@ -11,17 +11,21 @@ tables) outlives a process here; the kills engine, which forks, opens each conne
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import itertools
 import os
 import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from stateful.boundaries import Gate, GatedConnection
+from stateful.trouble import NoRoomError
 
 C = TypeVar("C", bound=sqlite3.Connection)
 
@@ -29,6 +33,9 @@ _serial = itertools.count()
 scratch: Path | None = None
 """Where temporary folders go, if somebody else removes them all in the end."""
 
+RUN_PREFIX, OWNER = "survives-run-", ".owner"
+SCARCE_BYTES = 16 << 20
+PROBE_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 16
 _HEADER = slice(18, 40)
 _ROLLBACK_JOURNAL = b"\x01\x01"
@@ -37,10 +44,78 @@ commit raises stands at offset 24. https://www.sqlite.org/fileformat2.html#the_d
 
 
 def fast_folder(prefix: str = "survives-") -> Path:
-    """A new temporary folder, in memory-backed storage where there is some."""
-    shared_memory = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a private folder in it
-    root = scratch or (shared_memory if os.access(shared_memory, os.W_OK) else None)
-    return Path(tempfile.mkdtemp(prefix=prefix, dir=root))
+    """A new temporary folder, in memory-backed storage where there is some. Raises NoRoomError."""
+    root = scratch or _root()
+    try:
+        return Path(tempfile.mkdtemp(prefix=prefix, dir=root))
+    except OSError as error:
+        raise NoRoomError(_no_room(root, error)) from error
+
+
+def _root() -> Path:
+    """Where temporary folders go: memory, unless it is all but full and TMPDIR names another place."""
+    memory = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a private folder in it
+    if not os.access(memory, os.W_OK):
+        return Path(tempfile.gettempdir())
+    free = os.statvfs(memory)
+    scarce = free.f_bavail * free.f_frsize < SCARCE_BYTES
+    return Path(os.environ["TMPDIR"]) if scarce and os.environ.get("TMPDIR") else memory
+
+
+def no_room(folder: Path) -> str:
+    """Why a folder can take no more, and what to do; empty if it can."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(PROBE_BYTES))
+            probe.flush()
+    except OSError as error:
+        return _no_room(folder, error)
+    return ""
+
+
+def _no_room(folder: Path, error: OSError) -> str:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return f"no space left in {folder}; free some or set TMPDIR"
+    return f"{folder} cannot be written: {error.strerror}; make it writable or set TMPDIR"
+
+
+def run_folder() -> tuple[Path, int]:
+    """A folder for one run, and the handle of the lock that shows others that its owner lives.
+
+    Folders of runs whose owner has gone, by SIGKILL for one, are removed.
+    """
+    _sweep(scratch or _root())
+    folder = fast_folder(f"{RUN_PREFIX}{os.getpid()}-")
+    try:
+        handle = os.open(folder / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise NoRoomError(_no_room(folder.parent, error)) from error
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return folder, handle
+
+
+def _sweep(root: Path) -> None:
+    for folder in root.glob(f"{RUN_PREFIX}*-*"):
+        number = folder.name.removeprefix(RUN_PREFIX).partition("-")[0]
+        with suppress(OSError):
+            if number.isdecimal() and folder.stat().st_uid == os.getuid() and _has_ended(int(number), folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _has_ended(pid: int, folder: Path) -> bool:
+    """Whether the owner of a run's folder has gone; one in another container has another number, and holds its lock."""
+    with suppress(PermissionError):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            handle = os.open(folder / OWNER, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            finally:
+                os.close(handle)
+            return True
+    return False
 
 
 class View:

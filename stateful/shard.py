@@ -22,6 +22,7 @@ from stateful.order import Rig
 from stateful.reduce import Reducer
 from stateful.spoken import placed
 from stateful.subject import load_subject
+from stateful.trouble import NoRoomError
 from stateful.verdict import Broken, Tally
 
 ENGINES = ("machine", "walk", "kills")
@@ -68,6 +69,16 @@ def run_shard(shard: Shard, report: Callable[[Tally], None] | None = None) -> Ta
     Kills need a single-threaded process that has loaded little; see ``stateful.workers`` for one.
     """
     medium.scratch = shard.scratch
+    try:
+        return _run(shard, report)
+    except Exception as error:
+        why = medium.no_room(shard.scratch) if shard.scratch else ""
+        if why:
+            raise NoRoomError(why) from error
+        raise
+
+
+def _run(shard: Shard, report: Callable[[Tally], None] | None) -> Tally:
     tally = Tally(shard.engine, shard.index, stop_at_first=shard.stop_at_first)
     subject = load_subject(shard.subject, shard.mistake, folder=shard.folder, probe=False)
     forks = shard.engine == "kills"
@@ -78,6 +89,11 @@ def run_shard(shard: Shard, report: Callable[[Tally], None] | None = None) -> Ta
         _run_engine(shard, rig, tally)
         tally.on_order = None
         tally.witnesses = rig.judge.witnesses
+        why = medium.no_room(shard.scratch) if ANSWERS.id in tally.broken and shard.scratch else ""
+        if why:  # nobody can answer there, and that is no fault of the subject's
+            del tally.broken[ANSWERS.id]
+            tally.failed = why
+            return tally
         for property_id, broken in list(tally.broken.items()):
             tally.broken[property_id] = reduced(rig, broken)
     return tally
@@ -132,10 +148,14 @@ def serve(shard: Shard, connection: Any) -> None:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the campaign decides when to stop
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     silenced()
     try:
         tally = run_shard(shard, lambda t: connection.send(("progress", evolve(t, on_order=None))))
         connection.send(("done", tally))
+    except NoRoomError as error:
+        connection.send(("failed", str(error)))
     except Exception as error:  # noqa: BLE001 - told to the campaign, which tells the user
         connection.send(("failed", placed(error)))
     connection.close()

@@ -37,6 +37,10 @@ class Story:
     trace: Trace
     lines: tuple[Line, ...]
     finding: Finding | None
+    seen: str = ""
+    """What was seen before, if it did not happen again now."""
+    doubtful: bool = False
+    """Whether it is then unknown that it ever happened: no process really died for it."""
 
     @property
     def verdict(self) -> str:
@@ -53,9 +57,11 @@ class Story:
         return "\n".join(self._text())
 
     def _text(self) -> Iterator[str]:
-        head = PROPERTIES[self.finding.property_id].name if self.finding else "Every promise survived this order."
+        broken = self.finding.property_id if self.finding else self.trace.expect if self.seen else ""
+        head = PROPERTIES[broken].name if broken else "Every promise survived this order."
+        verdict = "UNKNOWN" if self.doubtful else "VIOLATED" if broken else "SURVIVED"
         own = [line for line in self.lines if not line.at_rest]
-        yield f"{'VIOLATED' if self.finding else 'SURVIVED'}  {head}"
+        yield f"{verdict}  {head}"
         yield f"  {describe(self.trace)}; {counted(len(own), 'step')}"
         width = max((len(line.label) for line in self.lines), default=0)
         answers = max((len(line.answer) for line in self.lines), default=0)
@@ -68,6 +74,11 @@ class Story:
             yield f"{left}  {'; '.join(line.changes)}".rstrip()
         if self.finding:
             yield f"  => {self.finding.detail}"
+        elif self.seen:
+            yield f"  => {self.seen}"
+            yield "  it did not happen again when the order was replayed" + (
+                "" if self.doubtful else "; it was seen when a process really died"
+            )
 
 
 def counted(number: int, noun: str) -> str:

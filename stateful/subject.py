@@ -143,6 +143,7 @@ def _import_elsewhere(module_name: str, name: str) -> None:
             capture_output=True,
             text=True,
             errors="backslashreplace",
+            start_new_session=True,
             timeout=IMPORT_SECONDS,
             check=False,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -125,6 +125,8 @@ class PropertyVerdict:
                 "found_after_orders": self.broken.found_after,
                 "steps": len(self.broken.steps),
             }
+            if self.status is Status.UNKNOWN:
+                out["happened_again"] = False
         if self.trace is not None:
             out["trace"] = self.trace.to_json()
         return out
@@ -133,7 +135,7 @@ class PropertyVerdict:
 def merged(tallies: list[Tally], capabilities: frozenset[Capability]) -> tuple[PropertyVerdict, ...]:
     """One verdict a property, from all shards; the shortest trace wins."""
     out = []
-    failed = any(t.failed for t in tallies)
+    failed = any(t.failed for t in tallies) or not any(t.orders for t in tallies)
     for prop in PROPERTIES.values():
         found = [t.broken[prop.id] for t in tallies if prop.id in t.broken]
         if not prop.needs <= capabilities:
@@ -160,3 +162,14 @@ def overall(verdicts: tuple[PropertyVerdict, ...], missing: tuple[str, ...], *, 
     if failed:
         return Status.UNKNOWN
     return Status.VACUOUS if missing else Status.SURVIVED
+
+
+def checked(ends: Mapping[Status, int]) -> str:
+    """How many promises a verdict is about: ``6 of 20 promises (14 unsupported)``.
+
+    They are those that broke, where some did; those that survived, where all did; and none where nobody knows.
+    """
+    total, unsupported = sum(ends.values()), ends.get(Status.UNSUPPORTED, 0)
+    survived, violated = ends.get(Status.SURVIVED, 0), ends.get(Status.VIOLATED, 0)
+    rest = f" ({unsupported} unsupported)" if unsupported else ""
+    return f"{violated or survived} of {total} promises{rest}"

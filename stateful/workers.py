@@ -16,11 +16,13 @@ from typing import Any
 import multiprocess
 from attrs import define, frozen
 from multiprocess import connection as mp_connection
+from multiprocess import resource_tracker
 
 from stateful.shard import Shard, serve
 from stateful.verdict import Tally
 
 POLL_SECONDS = 0.2
+STOPS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 @frozen
@@ -94,9 +96,19 @@ def _so_far(results: dict[int, Tally], running: list[_Running]) -> list[Tally]:
 def _started(context: Any, index: int, shard: Shard) -> _Running:
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=serve, args=(shard, theirs), daemon=True, name=f"survives {shard.name}")
-    process.start()
+    start(process)
     theirs.close()
     return _Running(index, process, ours, Tally(shard.engine, shard.index))
+
+
+def start(process: Any) -> None:
+    """Start a process that a signal to the whole group does not interrupt before it can see to that itself."""
+    resource_tracker.ensure_running()  # it would let the signals through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _listen(running: list[_Running]) -> None:
@@ -136,17 +148,19 @@ def _end(one: _Running) -> None:
 
 @contextmanager
 def terminating() -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C while shards run, so that nothing is left behind."""
+    """Treat SIGTERM and SIGHUP like Ctrl-C, so that nothing is left behind."""
 
     def stop(signum: int, frame: Any) -> None:
         raise KeyboardInterrupt
 
+    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]  # nohup
     try:
-        before = signal.signal(signal.SIGTERM, stop)
+        before = {number: signal.signal(number, stop) for number in numbers}
     except ValueError:  # not the main thread
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -68,10 +68,11 @@ def found(mistake_id: str, known: Mapping[str, Mistake], left_out: Mapping[str, 
         return known[mistake_id]
     if mistake_id in left_out:
         raise UnknownMistakeError(
-            f"mistake {mistake_id!r} is left out: {left_out[mistake_id]}; what is seeded is {', '.join(known)}"
+            f"mistake {mistake_id!r} is left out: {left_out[mistake_id]}; `survives list mistakes` shows what is seeded"
         )
     close = difflib.get_close_matches(mistake_id.upper(), known, n=3)
     remedy = f"did you mean {', '.join(close)}? " if close else ""
     raise UnknownMistakeError(
-        f"mistake {mistake_id!r} is not among the {len(known)} that are seeded; {remedy}they are {', '.join(known)}"
+        f"mistake {mistake_id!r} is not among the {len(known)} that are seeded; {remedy}"
+        "`survives list mistakes` shows them"
     )

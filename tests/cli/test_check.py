@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
 
 import pytest
+from attrs import evolve
+from multiprocess import spawn
 
-from model.properties import PROPERTIES
+from model.contracts import Contracts
+from model.properties import PROPERTIES, WITNESSES
+from stateful import display, medium
+from stateful.shard import Shard, run_shard
 from stateful.trace import read_trace
+
+ROOT = Path(__file__).parents[2]
 
 
 def violated(said):
@@ -21,7 +33,9 @@ def test_the_default_survives(survives):
 
     assert (0, "") == (said.status, said.err)
     assert len(PROPERTIES) == sum(line.startswith("survived ") for line in lines)
-    assert True is any(line.startswith("SURVIVED within ") for line in lines)
+    assert True is any(
+        line.startswith(f"SURVIVED {len(PROPERTIES)} of {len(PROPERTIES)} promises within ") for line in lines
+    )
 
 
 @pytest.mark.parametrize(
@@ -145,18 +159,14 @@ def test_json_is_the_same_but_for_timing(survives, small):
 
 
 @pytest.mark.parametrize("out", ["file/below", "file"])
-def test_a_folder_that_cannot_be_written_loses_nothing(survives, small, tmp_path, out):
-    """Where findings cannot be kept they are told all the same, and the trace itself follows."""
+def test_a_folder_that_cannot_be_written_is_told_at_once(survives, small, tmp_path, out):
+    """Where findings cannot be kept is found out before there are any."""
     (tmp_path / "file").write_text("")
     small("walk")
     said = survives("check", "--contracts", "approval=advisory", "--out", tmp_path / out)
 
-    if out == "file":  # the option itself says so, before any work is done
-        assert (2, True) == (said.status, "is a file" in said.err)
-        return
-    assert 1 == said.status
-    assert "choose another folder with --out. The trace itself follows." in said.err
-    assert '"format": "survives-trace"' in said.out
+    why = "is a file" if out == "file" else "cannot be written: Not a directory; choose another folder"
+    assert (2, "", True) == (said.status, said.out, why in " ".join(said.err.split()))  # before any work is done
 
 
 def test_a_full_disk_loses_nothing(survives, small, monkeypatch):
@@ -172,3 +182,114 @@ def test_a_full_disk_loses_nothing(survives, small, monkeypatch):
 
     assert (1, True) == (said.status, "No space left on device" in said.err)
     assert '"format": "survives-trace"' in said.out
+
+
+def test_the_verdict_says_how_many_promises(survives, small):
+    """The last lines say how many promises were checked, and show no witness that the subject has no part for."""
+    small("walk")
+    toy = "examples.toy_dispatcher:ToyDispatcher"
+    said, whole = survives("check", toy), json.loads(survives("check", toy, "--json").out)
+    needs = sum(bool(p.needs) for p in PROPERTIES.values())
+    total = len(PROPERTIES)
+
+    assert f"SURVIVED {total - needs} of {total} promises ({needs} unsupported) within " in said.out
+    assert {w.id for w in WITNESSES.values() if not w.needs} == set(whole["witnesses"])
+
+
+def test_piped_output_is_not_laid_out(survives, small):
+    """What is no terminal gets one promise a line, as long as it is, and no trailing blanks."""
+    small("walk")
+    lines = survives("check").out.splitlines()
+
+    assert [f"survived  {p.name}" for p in PROPERTIES.values()] == [x for x in lines if x.startswith("survived")]
+    assert [] == [line for line in lines if line != line.rstrip()]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--json"]])
+def test_what_does_not_happen_again_is_unknown(survives, small, monkeypatch, arguments):
+    """A finding that does not break again when its order is replayed is no violation, and is said to be none."""
+    monkeypatch.setattr(display, "keep", partial(_kept_of_another, display.keep))
+    small("walk")
+    said = survives("check", "--contracts", "approval=advisory", *arguments)
+
+    assert 3 == said.status
+    if arguments:
+        (found,) = [p for p in said.json["properties"] if p["id"] == "valid-approval"]
+        assert ("unknown", False, "unknown") == (found["status"], found["happened_again"], said.json["status"])
+    else:
+        assert "UNKNOWN  No effect is authorised without a valid approval" in said.out
+        assert "  it did not happen again when the order was replayed" in said.out
+        assert "SURVIVED" not in said.out
+
+
+def _kept_of_another(keep, trace, *args, **kwargs):
+    """The finding kept as if its order had come out well: under the contracts that keep the promise."""
+    return keep(evolve(trace, contracts=Contracts()), *args, **kwargs)
+
+
+def test_a_subject_that_kills_its_group_harms_nobody_else(started):
+    """It ends its own process; the check tells of it, and prints its document."""
+    script = """
+from attrs import evolve
+from stateful import campaign, cli
+whole = campaign.plan
+campaign.plan = lambda *a, **k: [[evolve(s, size=9) for s in whole(*a, **k)[0] if s.engine == "walk"]]
+cli.main()
+"""
+    process = started(script, "check", "tests.stateful.subjects:KillsItsGroup", "--json")
+    out, err = process.communicate(timeout=60)
+    (found,) = [p for p in json.loads(out)["properties"] if p["status"] == "violated"]
+
+    assert (1, "", "answers") == (process.returncode, err, found["id"])
+    assert "ended by signal 15" in found["detail"]
+
+
+@pytest.mark.parametrize(("error", "says"), [(28, "no space left in "), (30, "cannot be written: Read-only file")])
+def test_no_room_is_unknown(survives, small, monkeypatch, error, says):
+    """A scratch folder that takes no more is told as such, with the remedy, and is nobody's violation."""
+
+    def full(*args, **kwargs):
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(medium.tempfile, "TemporaryFile", full)
+    small("walk")
+    said = survives("check")
+
+    assert (3, "", True, True) == (said.status, said.out, says in said.err, "set TMPDIR" in said.err)
+
+
+def test_room_that_runs_out_is_unknown(tmp_path, monkeypatch):
+    """Where there is no room left when a subject cannot answer, its shard has failed, and it is not to blame."""
+    monkeypatch.setattr(medium, "no_room", lambda folder: "no space left")
+    shard = Shard("walk", 0, 1, 3, 0, "tests.stateful.subjects:Raises", "", Contracts(), ROOT, scratch=tmp_path)
+    monkeypatch.setattr(medium, "scratch", tmp_path)
+    tally = run_shard(shard)
+
+    assert ("no space left", {}) == (tally.failed, tally.broken)
+
+
+def test_an_interpreter_that_cannot_be_started_is_told(survives, small, monkeypatch):
+    """Where no process can be started at all the message names the interpreter, and gives no other advice."""
+    small("walk", "machine")
+    monkeypatch.setattr(spawn, "get_executable", lambda: b"/nowhere/python")
+    said = survives("check")
+
+    assert (3, "") == (said.status, said.out)
+    assert f"no shard could be started: each ended with status 255; see whether {sys.executable}" in said.err
+
+
+def test_folders_of_the_dead_are_removed(tmp_path, monkeypatch):
+    """A run removes what earlier ones have left that were killed, and not what living ones have."""
+    monkeypatch.setattr(medium, "scratch", tmp_path)
+    ended = subprocess.Popen(["/bin/true"])
+    ended.wait()
+    dead, stranger = tmp_path / f"{medium.RUN_PREFIX}{ended.pid}-x", tmp_path / "survives-run-mine"
+    for folder in (dead, stranger):
+        folder.mkdir()
+    (dead / medium.OWNER).write_text("")
+    living, lock = medium.run_folder()
+    again, other = medium.run_folder()
+    os.close(lock)
+    os.close(other)
+
+    assert {living, again, stranger} == set(tmp_path.iterdir())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -50,11 +52,9 @@ def left_of(session):
     return left
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_interrupted_campaign_tells_what_it_has(started, tmp_path, name):
-    """Ctrl-C and SIGTERM end a campaign at once, with the verdict so far and status 3, and nothing is left."""
-    import signal
-
+    """Ctrl-C, SIGTERM and SIGHUP end a campaign at once, with the verdict so far and status 3, and nothing is left."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     process = started(RINGING, int(getattr(signal, name)), scratch, "check", "--seconds", 60)
@@ -87,3 +87,54 @@ def test_a_closed_pipe_is_no_traceback(arguments, status):
     _, err = process.communicate(timeout=60)
 
     assert (status, "") == (process.returncode, err)
+
+
+ENTRY = """
+import sys
+sys.argv[0] = "survives"
+sys.stderr.write("started\\n")
+sys.stderr.flush()
+from stateful.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("delay", [0, 0.02, 0.05, 0.1, 0.2, 0.3])
+def test_an_early_interrupt_is_one_line(started, delay):
+    """Ctrl-C before anything has run is one line and status 3, wherever in the start it comes."""
+    process = started(ENTRY, "check", "--seconds", 30)
+    assert "started\n" == process.stderr.readline()
+    handle = os.pidfd_open(process.pid)
+    select.select([handle], [], [], 0.02 + delay)  # it is to be at some place or other of its start
+    os.close(handle)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+
+    assert 3 == process.returncode
+    assert err in {"", "survives: interrupted before anything ran\n"}
+    assert [] == left_of(process.pid)
+
+
+TELLING = """
+import os, signal, sys
+from attrs import evolve
+from stateful import campaign, cli, display
+
+number = int(sys.argv.pop(1))
+whole = campaign.plan
+campaign.plan = lambda *a, **k: [[evolve(s, size=40) for s in whole(*a, **k)[0] if s.engine == "walk"]]
+display.keep = lambda *a, **k: os.kill(os.getpid(), number)
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_interrupt_while_telling_keeps_the_verdict(started, name, as_json):
+    """A signal while stories are told ends the stories, not the verdict: its bound or its document is printed."""
+    arguments = ["check", "--contracts", "approval=advisory", *["--json"] * as_json]
+    process = started(TELLING, int(getattr(signal, name)), *arguments)
+    out, err = process.communicate(timeout=60)
+
+    assert (1, "survives: interrupted while telling\n") == (process.returncode, err)
+    assert True is (json.loads(out)["status"] == "violated" if as_json else "VIOLATED 1 of " in out)

@@ -33,6 +33,17 @@ GOOD = {
         (["check", "--seed", "-1"], "-1 is not in the range"),
         (["replay", "missing.json"], "'missing.json' does not exist"),
         (["list", "wishes"], "'wishes' is not one of"),
+        (["mistakes", "M999"], "seeded; did you mean M0"),
+        (["mistakes", "M999"], "? `survives list mistakes` shows them"),
+        (["check", "--contracts", "approval=caller,approval=advisory"], "contract 'approval' is named twice"),
+        (
+            ["check", "--contracts", "fencing=none", "--contracts", "fencing=none"],
+            "contract 'fencing' is named twice",
+        ),
+        (
+            ["check", "--out", "/proc/nowhere"],
+            "--out '/proc/nowhere' cannot be written: No such file or directory; choose",
+        ),
         (["fly"], "No such command 'fly'"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from typing import ClassVar
 
@@ -137,6 +138,13 @@ class Exits(SqliteDispatcher):
 
     def dispatch(self, key, token):
         os._exit(7)
+
+
+class KillsItsGroup(ToyDispatcher):
+    """It ends whatever shares its process group."""
+
+    def dispatch(self, key, token):
+        os.killpg(0, signal.SIGTERM)
 
 
 class Floods(SqliteDispatcher):

@@ -8,7 +8,7 @@ import pytest
 
 from model.properties import PROPERTIES, WITNESSES
 from model.words import Capability
-from stateful.verdict import EXIT_STATUS, Broken, PropertyVerdict, Status, Tally, merged, overall, unseen
+from stateful.verdict import EXIT_STATUS, Broken, PropertyVerdict, Status, Tally, checked, merged, overall, unseen
 
 ALL = frozenset(Capability)
 SEEN = Counter(dict.fromkeys(WITNESSES, 1))
@@ -41,7 +41,7 @@ def test_every_promise_has_a_verdict():
 
 def test_what_is_not_declared_is_unsupported():
     """A promise that needs what a subject does not have is unsupported, neither kept nor broken."""
-    found = statuses(merged([Tally("walk")], frozenset()))
+    found = statuses(merged([Tally("walk", orders=1)], frozenset()))
 
     assert {p.id: Status.UNSUPPORTED if p.needs else Status.SURVIVED for p in PROPERTIES.values()} == found
 
@@ -85,3 +85,22 @@ def test_what_was_never_seen_is_missing():
 def test_a_witness_that_cannot_be_is_not_missing():
     """What a subject has no part for cannot be seen, and is not asked for."""
     assert {w.id for w in WITNESSES.values() if not w.needs} == set(unseen([Tally("walk")], frozenset()))
+
+
+def test_where_nothing_ran_nothing_is_known():
+    """A campaign that ran no order knows of no promise."""
+    assert {Status.UNKNOWN} == set(statuses(merged([Tally("walk")], ALL)).values())
+
+
+@pytest.mark.parametrize(
+    ("ends", "says"),
+    [
+        ({Status.SURVIVED: 20}, "20 of 20 promises"),
+        ({Status.SURVIVED: 6, Status.UNSUPPORTED: 14}, "6 of 20 promises (14 unsupported)"),
+        ({Status.SURVIVED: 5, Status.VIOLATED: 1, Status.UNSUPPORTED: 14}, "1 of 20 promises (14 unsupported)"),
+        ({Status.UNKNOWN: 20}, "0 of 20 promises"),
+    ],
+)
+def test_a_verdict_says_about_how_many_promises(ends, says):
+    """The verdict line counts the promises that it is about, and those that nobody could check."""
+    assert says == checked(ends)
