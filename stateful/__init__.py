@@ -4,6 +4,9 @@ It may import ``impl`` and ``model``. Importing it loads next to nothing: the pl
 environment. It must never share code between a subject and the oracle that reads the subject's stores.
 """
 
-from stateful.early import watch
+import sys
 
-watch()
+if sys.argv and sys.argv[0].endswith("survives"):
+    from stateful.early import watch
+
+    watch()

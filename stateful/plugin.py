@@ -116,6 +116,7 @@ def _seconds(config: pytest.Config) -> int:
     return given if given is not None else PROFILES[_profile(config)]
 
 
+@pytest.hookimpl(tryfirst=True)  # before -k and --lf choose among the items
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the shards first: they take longest."""
     if _subject(config):
@@ -126,9 +127,12 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
             raise pytest.UsageError(f"survives: {why}")
         try:
             collector = Shards.from_parent(session, name="survives", nodeid="survives")
-            items[:0] = list(collector.collect())
+            shards = list(collector.collect())
         except ValueError as error:
             raise pytest.UsageError(f"survives: {error}") from None
+        items[:0] = shards
+        report = pytest.CollectReport("survives", "passed", None, list(shards))
+        config.hook.pytest_collectreport(report=report)  # so that they are counted as collected
 
 
 class Shards(pytest.Collector):
@@ -142,7 +146,8 @@ class Shards(pytest.Collector):
         budget = Budget(_seconds(config), config.stash[_seed])
         for wave in plan(_loaded(config), _contracts(config), budget, folder=config.invocation_params.dir):
             for shard in wave:
-                yield ShardItem.from_parent(self, name=shard.name, shard=shard)
+                nodeid = f"{self.nodeid}::{shard.name}"  # read as it is when it comes back from the cache
+                yield ShardItem.from_parent(self, name=shard.name, nodeid=nodeid, shard=shard)
 
 
 class BrokenPromiseError(Exception):
@@ -200,7 +205,8 @@ class ShardItem(pytest.Item):
         subject = _loaded(self.config)
         for broken in tally.broken.values():
             trace = trace_of(subject, self.shard.contracts, broken)
-            kept = keep(trace, Path(self.config.rootpath) / ".survives")
+            out, by_death = Path(self.config.rootpath) / ".survives", broken.engine == "kills"
+            kept = keep(trace, out, broken.detail, by_death=by_death)
             where = kept.trouble + "\n" + json.dumps(trace.to_json()) if kept.trouble else f"  replay:  {kept.replay}"
             yield f"{kept.story.text()}\n{where}"
 
@@ -264,11 +270,25 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     write(
         f"{len(totals)} shards: {orders:,} orders, {steps:,} steps, {kills:,} deaths, {boundaries:,} real ones and "
         f"freezes at every boundary, {sum(t['left_over'] for t in totals)} left over; "
-        f"{'broken: ' + ', '.join(broken) if broken else 'every promise survived'}; seed {config.stash[_seed]}"
+        f"{_promises(broken, config)}; seed {config.stash[_seed]}"
     )
     missing = _missing(totals, config)
     if missing and not broken:
         write(f"VACUOUS: never seen: {', '.join(missing)}; give it more --survives-seconds", yellow=True)
+
+
+def _promises(broken: list[str], config: pytest.Config) -> str:
+    from collections import Counter
+
+    from model.properties import PROPERTIES
+    from stateful.verdict import Status, checked
+
+    have = _loaded(config).capabilities
+    ends = Counter(
+        Status.VIOLATED if p.id in broken else Status.SURVIVED if p.needs <= have else Status.UNSUPPORTED
+        for p in PROPERTIES.values()
+    )
+    return f"{checked(ends)} " + (f"broken: {', '.join(broken)}" if broken else "survived")
 
 
 def _missing(totals: list[dict[str, Any]], config: pytest.Config) -> list[str]:

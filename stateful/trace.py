@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,14 @@ from attrs import frozen
 from model.actions import ALPHABET, Alphabet, Step, UnknownActionError, Verb
 from model.contracts import Contracts, UnknownContractError, contracts_from
 from model.properties import PROPERTIES
+from stateful import spoken
 
 FORMAT = "survives-trace"
 VERSION = 1
 SURVIVED = "survived"
+FIELDS = ("format", "version", "subject", "mistake", "contracts", "workers", "keys", "steps", "expect")
+KILL_AT_MAX = 10_000
+"""No operation has nearly as many boundaries."""
 COUNT_MAX = 9
 """Labels have one digit for a worker and a key."""
 
@@ -86,8 +91,10 @@ def step_from_json(raw: Any, number: int, alphabet: Alphabet) -> Step:
         )
     rest = dict(raw)
     kill_at = rest.pop("kill_at", 0)
-    if isinstance(kill_at, bool) or not isinstance(kill_at, int) or kill_at < 0:
-        raise UnknownActionError(f"{where}: kill_at is {kill_at!r}; it is a boundary's number, 1 or more")
+    if isinstance(kill_at, bool) or not isinstance(kill_at, int) or not 0 <= kill_at <= KILL_AT_MAX:
+        raise UnknownActionError(
+            f"{where}: kill_at is {spoken.shown(kill_at)}; it is a boundary's number, from 1 to {KILL_AT_MAX:,}"
+        )
     verb = rest.pop("do", None)
     if not isinstance(verb, str) or verb not in set(Verb):
         raise UnknownActionError(f"{where}: there is no action {verb!r}; the actions are {', '.join(Verb)}")
@@ -108,11 +115,11 @@ def step_from_json(raw: Any, number: int, alphabet: Alphabet) -> Step:
 def read_trace(path: Path) -> Trace:
     """The trace in a file. Raises TraceError naming the file, the reason and the remedy."""
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise TraceError(f"trace {path}: cannot be read: {error}") from error
     try:
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=_once_each)
     except json.JSONDecodeError as error:
         raise TraceError(
             f"trace {path} is torn or no JSON: {error.msg} at line {error.lineno}, column {error.colno}; "
@@ -120,10 +127,24 @@ def read_trace(path: Path) -> Trace:
         ) from error
     except RecursionError as error:
         raise TraceError(f"trace {path} is no trace: it is nested too deeply") from error
+    except TraceError as error:
+        raise TraceError(f"trace {path}: {error}") from error
+    except ValueError as error:  # a number with thousands of digits
+        raise TraceError(f"trace {path} is no trace: {error}") from error
     try:
         return trace_from_json(document)
     except (TraceError, UnknownActionError, UnknownContractError) as error:
         raise TraceError(f"trace {path}: {error}") from error
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names all differ. Raises TraceError for one that does not."""
+    out: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in out:
+            raise TraceError(f"{name!r} is there twice in one object; leave one of them")
+        out[name] = value
+    return out
 
 
 def trace_from_json(document: Any) -> Trace:
@@ -137,6 +158,7 @@ def trace_from_json(document: Any) -> Trace:
         raise TraceError(
             f"version {version} is of the future; this survives reads version {VERSION}: update survives"
         )
+    _refuse_strangers(document)
     workers, keys = (_count(document, name) for name in ("workers", "keys"))
     choices = document.get("contracts", {})
     if not isinstance(choices, dict):
@@ -160,6 +182,14 @@ def trace_from_json(document: Any) -> Trace:
         workers=workers,
         keys=keys,
     )
+
+
+def _refuse_strangers(document: dict[str, Any]) -> None:
+    for name in document:
+        if name not in FIELDS:
+            close = difflib.get_close_matches(name, FIELDS, n=1)
+            remedy = f"did you mean {close[0]!r}?" if close else f"the fields are {', '.join(FIELDS)}"
+            raise TraceError(f"there is no field {name!r}; {remedy}")
 
 
 def _count(document: dict[str, Any], name: str) -> int:

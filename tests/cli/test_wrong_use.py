@@ -69,6 +69,12 @@ def test_wrong_use_is_told(survives, arguments, says):
         ({"steps": [{"do": "kill", "worker": "w1", "kill_at": 2}]}, "touches no store"),
         ({"steps": [*GOOD["steps"], {"do": "kill", "worker": "w1", "kill_at": -1}]}, "step 2: kill_at is -1"),
         ({"steps": [{"do": "kill", "worker": "w1", "kill_at": True}]}, "step 1: kill_at is True"),
+        (
+            {"steps": [GOOD["steps"][0] | {"kill_at": 10_001}]},
+            "kill_at is 10001; it is a boundary's number, from 1 to 10",
+        ),
+        ({"contract": {}}, "there is no field 'contract'; did you mean 'contracts'?"),
+        ({"zzz": 1}, "there is no field 'zzz'; the fields are format, version"),
         ({"expect": "luck"}, "\"expect\" is 'luck'; it is 'survived' or one of one-effect"),
         ({"expect": None}, '"expect" is None'),
         ({"expect": []}, '"expect" is []'),
@@ -99,6 +105,9 @@ def test_a_trace_that_is_wrong_is_told(survives, tmp_path, changes, says):
         (b"", "is torn or no JSON"),
         (b"[]", "this is no trace"),
         (b"\xff\xfe", "cannot be read"),
+        (b'{"version": ' + b"1" * 5_000 + b"}", "is no trace: Exceeds the limit"),
+        (b'{"format": "survives-trace", "version": 1, "version": 1}', "'version' is there twice in one object"),
+        (b'{"steps": [{"do": "kill", "do": "kill"}]}', "'do' is there twice in one object"),
         (b"[" * 100_000, "is nested too deeply"),
     ],
 )
@@ -111,10 +120,11 @@ def test_a_torn_trace_is_told(survives, tmp_path, content, says):
     assert (2, True, True) == (said.status, says in said.err, str(path) in said.err), said.err
 
 
-def test_a_good_trace_is_replayed(survives, tmp_path):
+@pytest.mark.parametrize("mark", ["utf-8", "utf-8-sig"])
+def test_a_good_trace_is_replayed(survives, tmp_path, mark):
     """The checks above can pass: the trace that they change is a good one."""
     path = tmp_path / "trace.json"
-    path.write_text(json.dumps(GOOD))
+    path.write_text(json.dumps(GOOD), mark)
     said = survives("replay", path, "--json")
 
     assert (0, "survived", 1) == (said.status, said.json["verdict"], said.json["as_expected"])

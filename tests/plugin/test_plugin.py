@@ -63,7 +63,7 @@ def test_a_correct_subject_passes(project):
             "survives::machine*PASSED*",
             "survives::walk*PASSED*",
             "test_users.py::test_of_the_user PASSED*",
-            "2 shards: * orders, * steps, * deaths,*every promise survived; seed 5",
+            "2 shards: * orders, * steps, * deaths,*5 of 20 promises (15 unsupported) survived; seed 5",
         ]
     )
 
@@ -202,3 +202,29 @@ def test_a_run_without_a_subject_loads_nothing(project):
         "    assert {'stateful', 'stateful.plugin'} == ours\n"
     )
     run(project).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("choice", "says"),
+    [
+        (("-k", "walk"), "collected 3 items / 2 deselected / 1 selected"),
+        (("-k", "user"), "collected 3 items / 2 deselected / 1 selected"),
+        ((), "collected 3 items"),
+        (("--deselect", "survives::walk[0]"), "collected 3 items / 1 deselected / 2 selected"),
+    ],
+)
+def test_shards_are_collected_like_other_items(project, choice, says):
+    """What is chosen and what is left out adds up."""
+    result = run(project, *choice, "--collect-only", "--survives-subject", GOOD, "--survives-seconds", "1")
+
+    assert True is (says in result.stdout.str().splitlines()), result.stdout.str()
+
+
+def test_what_failed_last_runs_again(project):
+    """``--lf`` runs the shards that failed, and counts the others as left out."""
+    arguments = ("--survives-subject", BAD, "--survives-seconds", "1")
+    project.runpytest_subprocess(*arguments, "-k", "walk or user", timeout=60)
+    result = project.runpytest_subprocess(*arguments, "--lf", timeout=60)
+
+    assert True is ("collected 3 items / 2 deselected / 1 selected" in result.stdout.str()), result.stdout.str()
+    result.assert_outcomes(failed=1, deselected=2)
