@@ -54,6 +54,12 @@ def _check(fields: str, value: Any, fits: bool, what: str, action: Action) -> No
         raise SubjectFailedError(f"it answered {fields}={shown(value)} to {action.label!r}, which is no {what}")
 
 
+def _place(store: str, call: str) -> str:
+    """A boundary in a few words: ``before COMMIT of ledger.sqlite3``."""
+    words = call.split()
+    return f"before {' '.join(words[:3])}{' ...' if len(words) > 3 else ''} of {store}"
+
+
 def _is_number(value: Any, least: int = 0) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= NUMBER_MAX
 
@@ -158,6 +164,8 @@ class Bench:
         self._has_template = False
         self._stores = model.first().stores
         self.processes: list[Process] = []
+        self.place = ""
+        """Where the last step's process died."""
 
     # -- lifecycle --------------------------------------------------------------------------------------------
 
@@ -263,20 +271,24 @@ class Bench:
         if process.dispatcher is None and action.verb is not Verb.RESTART:
             self.open(process)  # it was detached
         process.gate.arm(step.kill_at)
-        try:
-            outcome = self.perform(process, action, receipts)
-        except Crash:
-            outcome = KILLED
-        except SubjectFailedError:
-            if not process.gate.dead:  # what it says or raises after its death is nothing
-                raise
-            outcome = KILLED
+        outcome = self._answered(process, action, receipts)
+        self.place = _place(*process.gate.last) if process.gate.dead else "right after it" if step.kill_at else ""
         if step.kill_at or process.gate.dead:  # a swallowed crash is a crash all the same
             self.end_process(process)
             if action.worker == CLIENT:
                 self.open(process)
             return KILLED
         return outcome
+
+    def _answered(self, process: Process, action: Action, receipts: Callable[[int], list[str]]) -> Outcome:
+        try:
+            return self.perform(process, action, receipts)
+        except Crash:
+            return KILLED
+        except SubjectFailedError:
+            if process.gate.dead:  # what it says or raises after its death is nothing
+                return KILLED
+            raise
 
     def perform(self, process: Process, action: Action, receipts: Callable[[int], list[str]]) -> Outcome:
         """Do one action in one process; a crash goes through."""

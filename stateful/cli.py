@@ -229,7 +229,10 @@ def replay(
         click.echo(story.text())
         if times > 1:
             click.echo(f"  replayed {times} times: {same} times the same")
-        click.echo(f"  the trace expects {order.expect}: {as_expected} of {times} as expected")
+        expected = "that it survives" if order.expect == SURVIVED else order.expect
+        came = "it survived" if story.verdict == SURVIVED else f"{story.verdict} broke"
+        often = f": {as_expected} of {times} times as expected" if times > 1 else ""
+        click.echo(f"  expected {expected}, and {came}{often}")
     raise SystemExit(0 if story.verdict == SURVIVED and same == times else 1)
 
 

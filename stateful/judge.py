@@ -16,6 +16,7 @@ from model.actions import Action, Step, Verb
 from model.properties import CONFORMS, PROPERTIES, Moment, broken, stuck, witnessed
 from model.step import Model, dead
 from model.words import Capability, Kind, Outcome, Slot, Stores, World
+from stateful.because import because
 from stateful.spoken import clean
 
 WORLDS_MAX = 64
@@ -90,7 +91,7 @@ class Judge:
                 self.divergence = Finding(CONFORMS.id, self._detail(step, outcome, world, read))
             worlds = (self._resynced(world, step, outcome, read),)
         self.worlds = worlds
-        return Finding(prop.id, self._detail(step, outcome, world)) if prop is not None else None
+        return self._broken(prop.id, moment, step, outcome, world) if prop is not None else None
 
     def observe_sink(self, step: Step, outcome: Outcome, sink: Stores) -> Finding | None:
         """Take in one step of a subject whose own rows cannot be read: the model speaks for them, the sink for itself.
@@ -109,7 +110,7 @@ class Judge:
         )
         self.worlds = tuple(worlds)[:WORLDS_MAX]
         prop = broken(moment, self.capabilities)
-        return Finding(prop.id, self._detail(step, outcome, before)) if prop is not None else None
+        return self._broken(prop.id, moment, step, outcome, before) if prop is not None else None
 
     def _reached(self, step: Step, outcome: Outcome) -> list[tuple[World, World]]:
         """The possible worlds before and after a step, those first of all that agree with its answer."""
@@ -194,6 +195,14 @@ class Judge:
             workers[action.worker] = evolve(worker, tokens=tokens)
             then = evolve(then, workers=tuple(workers))
         return evolve(then, stores=read)
+
+    def _broken(self, property_id: str, moment: Moment, step: Step, outcome: Outcome, world: World) -> Finding:
+        """What was wrong, and what was answered where that was wrong too."""
+        why, detail = because(property_id, moment), self._detail(step, outcome, world)
+        if why:
+            said = detail.removeprefix(f"{step.label}: ") if ", the model " in detail else ""
+            detail = f"{step.label}: {why}" + (f"; {said}" if said else "")
+        return Finding(property_id, detail)
 
     def _detail(self, step: Step, outcome: Outcome, world: World, read: Stores | None = None) -> str:
         said = f"{step.label}: the subject answered {told(outcome)}"

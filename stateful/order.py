@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from attrs import frozen
+from attrs import field, frozen
 
 from model.actions import ALPHABET, Step, Verb, instant
 from model.contracts import Contracts, Limits
@@ -44,6 +44,8 @@ class Told:
 
     step: Step
     outcome: Outcome
+    place: str = field(default="", eq=False)
+    """Where its process died, if that is known."""
 
 
 @frozen
@@ -176,7 +178,7 @@ class Rig:
         except DamagedError as error:
             self.told.append(Told(step, Outcome(Kind.UNKNOWN)))
             return unreadable(step, error)
-        self.told.append(Told(step, outcome))
+        self.told.append(Told(step, outcome, self.bench.place if step.kill_at else ""))
         try:
             read = oracle.read()
         except (StrayError, DamagedError) as error:

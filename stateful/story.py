@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from model.properties import PROPERTIES
-from model.words import Slot, Stores
+from model.words import Capability, Slot, Stores
 from stateful.judge import Finding, told
 from stateful.order import Ran, Rig
 from stateful.spoken import clean
@@ -28,6 +28,13 @@ class Line:
     changes: tuple[str, ...] = field(converter=_cleaned)
     at_rest: bool
     """Whether it belongs to quiesce."""
+    place: str = field(default="", converter=clean)
+    """Where its process died, if that is known."""
+
+    @property
+    def done(self) -> str:
+        """What was done, and where it was interrupted."""
+        return f"{self.label} ({self.place})" if self.place else self.label
 
 
 @frozen
@@ -63,14 +70,14 @@ class Story:
         own = [line for line in self.lines if not line.at_rest]
         yield f"{verdict}  {head}"
         yield f"  {describe(self.trace)}; {counted(len(own), 'step')}"
-        width = max((len(line.label) for line in self.lines), default=0)
+        width = max((len(line.done) for line in self.lines), default=0)
         answers = max((len(line.answer) for line in self.lines), default=0)
         resting = False
         for line in self.lines:
             if line.at_rest and not resting:
                 resting = True
                 yield "   -- then everyone restarts and runs to rest --"
-            left = f"  {line.number:>3}  {line.label:<{width}}  {line.answer:<{answers}}"
+            left = f"  {line.number:>3}  {line.done:<{width}}  {line.answer:<{answers}}"
             yield f"{left}  {'; '.join(line.changes)}".rstrip()
         if self.finding:
             yield f"  => {self.finding.detail}"
@@ -101,27 +108,37 @@ def tell(rig: Rig, trace: Trace) -> Story:
         ran = rig.run(trace.steps, until=trace.expect)
     finally:
         rig.on_step = None
-    return Story(trace, tuple(_lines(ran, seen)), ran.finding)
+    capabilities = rig.subject.capabilities
+    believed = Capability.LEDGER not in capabilities
+    if believed and Capability.LEASES not in capabilities:
+        seen = [evolve(s, slots=tuple(evolve(slot, lease=None) for slot in s.slots)) for s in seen]
+    return Story(trace, tuple(_lines(ran, seen, believed=believed)), ran.finding)
 
 
-def _lines(ran: Ran, seen: list[Stores]) -> Iterator[Line]:
+def _lines(ran: Ran, seen: list[Stores], *, believed: bool) -> Iterator[Line]:
     for index, step in enumerate(ran.told):
         known = index + 1 < len(seen)
-        changed = tuple(changes(seen[index], seen[index + 1])) if known else ()
-        yield Line(index + 1, step.step.label, told(step.outcome), changed, index >= ran.own)
+        changed = tuple(changes(seen[index], seen[index + 1], believed=believed)) if known else ()
+        yield Line(index + 1, step.step.label, told(step.outcome), changed, index >= ran.own, step.place)
 
 
-def changes(before: Stores, after: Stores) -> Iterator[str]:
-    """What differs between two readings, in words."""
+def changes(before: Stores, after: Stores, *, believed: bool = False) -> Iterator[str]:
+    """What differs between two readings, in words.
+
+    With ``believed`` the rows are the model's belief, and told as such; what the sink holds was read all the same.
+    """
     if before.revision != after.revision:
-        yield f"policy revision {after.revision}"
+        yield f"{'model: ' * believed}policy revision {after.revision}"
     for number, (was, now) in enumerate(zip(before.slots, after.slots, strict=True), start=1):
-        said = list(_slot_changes(was, now))
+        rows, sink = list(_row_changes(was, now)), list(_sink_changes(was, now))
+        if believed and rows:
+            yield f"model: k{number} {', '.join(rows)}"
+        said = sink if believed else rows + sink
         if said:
             yield f"k{number}: {', '.join(said)}"
 
 
-def _slot_changes(was: Slot, now: Slot) -> Iterator[str]:
+def _row_changes(was: Slot, now: Slot) -> Iterator[str]:
     if was.intent != now.intent:
         yield from _intent_changes(was, now)
     if was.approval != now.approval:
@@ -134,12 +151,15 @@ def _slot_changes(was: Slot, now: Slot) -> Iterator[str]:
     if was.lease != now.lease:
         lease = now.lease
         yield f"lease {lease.token} of {lease.owner} until {lease.expiry_ms}" if lease else "no lease"
+    if was.progress != now.progress:
+        yield f"checkpoint receipt {now.progress.receipt or 'missing'}" if now.progress else "no checkpoint"
+
+
+def _sink_changes(was: Slot, now: Slot) -> Iterator[str]:
     for effect in now.effects[len(was.effects) :]:
         yield f"EFFECT {effect.digest} at {effect.at_ms} under token {effect.token}"
     if len(now.effects) < len(was.effects):
         yield f"only {len(now.effects)} effects left"
-    if was.progress != now.progress:
-        yield f"checkpoint receipt {now.progress.receipt or 'missing'}" if now.progress else "no checkpoint"
     if was.fence != now.fence:
         yield f"sink refuses tokens below {now.fence}"
     if now.calls != was.calls and len(now.effects) == len(was.effects):

@@ -21,6 +21,7 @@ from attrs import evolve
 from model.actions import Action, Step, Verb
 from model.properties import ANSWERS, Moment, broken
 from model.words import IN_FLIGHT, Kind, Outcome, Reply, State
+from stateful.because import because
 from stateful.bench import SubjectFailedError
 from stateful.boundaries import Gate
 from stateful.children import Child, KillingGate, StoppingGate
@@ -278,6 +279,7 @@ class Sweeper:
             prop = broken(moment, rig.subject.capabilities) if after != before else None
             if prop is not None:
                 detail = f"{action.label}, frozen at boundary {boundary} during a takeover, answered {outcome.kind}"
+                detail += f": {why}" if (why := because(prop.id, moment)) else ""
                 finding = Finding(prop.id, detail)
         return Ran(steps, finding, len(steps))
 

@@ -4,9 +4,15 @@
 
 from __future__ import annotations
 
-import pytest
+from itertools import product
 
-from model.contracts import contracts_from
+import pytest
+from attrs import evolve
+
+from model.contracts import Limits, contracts_from
+from model.properties import PROPERTIES, Moment, breaks
+from model.words import Effect, Intent, Kind, Lease, Outcome, Progress, Slot, State, Stores
+from stateful.because import because
 from stateful.findings import keep, told_again
 from stateful.story import counted
 from stateful.trace import SURVIVED, Trace, read_trace
@@ -18,7 +24,7 @@ VIOLATED  No effect is authorised without a valid approval, and one approval is 
     1  submit k1 p1         ok    k1: intent pending for p1, deadline 600
     2  claim w1 k1          ok 1  k1: lease 1 of w1 until 100
     3  dispatch w1 k1 done  ok 1  k1: pending -> dispatching, attempt 1, EFFECT p1 at 0 under token 1, sink refuses tokens below 1
-  => dispatch w1 k1 done: the subject answered ok 1"""
+  => dispatch w1 k1 done: k1 was sent without an approval"""
 SURVIVES = """\
 SURVIVED  Every promise survived this order.
   impl.sqlite:SqliteDispatcher, contracts default; 6 steps
@@ -90,3 +96,46 @@ def test_a_folder_that_cannot_be_written_loses_no_finding(trace, tmp_path):
 def test_words_for_numbers():
     """One of a thing is not many."""
     assert ["1 step", "2 steps", "1,000 steps"] == [counted(n, "step") for n in (1, 2, 1000)]
+
+
+def test_a_death_is_told_with_its_place(trace):
+    """A process that dies at a boundary is told with the call that it did not make, or that it had made all."""
+    lines = told_again(trace("submit k1 p1!2", "submit k1 p1!99"))[0].text().splitlines()
+
+    assert True is ("submit k1 p1 killed at boundary 2 (before " in lines[2] and " of ledger.sqlite3)" in lines[2])
+    assert True is ("submit k1 p1 killed at boundary 99 (right after it)" in lines[3])
+
+
+def test_what_nobody_can_read_is_told_as_belief(trace):
+    """Of a subject whose rows cannot be read the model speaks, and says so; what the sink holds was read."""
+    toy = evolve(
+        trace("submit k1 p1", "claim w1 k1", "dispatch w1 k1 done"), subject="examples.toy_dispatcher:ToyDispatcher"
+    )
+    lines = told_again(toy)[0].text().splitlines()
+
+    assert True is lines[2].endswith("model: k1 intent pending for p1, deadline 600")
+    assert True is lines[3].endswith("ok 1")
+    assert True is lines[4].endswith("; k1: EFFECT p1 at 0 under token 1")
+    assert True is ("model: k1 pending -> dispatching" in lines[4])
+
+
+SLOT = Slot(Intent("p1", State.PENDING, 600), effects=(Effect("p2", 1, 700),), token_high=3, calls=9)
+
+
+@pytest.mark.parametrize("property_id", [p.id for p in PROPERTIES.values() if p.sort == "always"])
+@pytest.mark.parametrize("verb", ["dispatch w1 k1 done", "claim w1 k1", "renew w1 k1", "submit k1 p2", "cancel k1"])
+@pytest.mark.parametrize("kind", [Kind.OK, Kind.REPLAYED, Kind.REFUSED])
+def test_every_broken_promise_has_words(steps, property_id, verb, kind):
+    """Whatever breaks a promise, there are words for it, wherever the moment is one that breaks it."""
+    lease, done = Lease("w1", 1, 900), evolve(SLOT.intent, state=State.COMPLETED, digest="p2")
+    slots = [
+        SLOT,
+        Slot(),
+        evolve(SLOT, lease=lease),
+        evolve(SLOT, intent=done, progress=Progress(1, 7), token_high=0),
+    ]
+    for was, now in product(slots, slots):
+        (step,) = steps(verb)
+        moment = Moment(Stores(1, (was,)), Stores(1, (now,)), 650, step.action, Outcome(kind), 0, 1, Limits())
+        if property_id not in {"conforms", "answers"} and breaks(moment, property_id):
+            assert "k1" in because(property_id, moment)

@@ -25,9 +25,9 @@ from tests.stateful import subjects as named
 @pytest.mark.parametrize(
     ("name", "choices", "property_id", "says"),
     [
-        ("LosesSubmit", {}, "intent-kept", "the subject answered ok"),
+        ("LosesSubmit", {}, "intent-kept", "the intent of k1 is not there"),
         ("AppliesTwice", {}, "conforms", "calls expected 1, read 2"),
-        ("AppliesTwice", {"idempotency": "client"}, "one-effect", "the subject answered"),
+        ("AppliesTwice", {"idempotency": "client"}, "one-effect", " has 2 effects"),
         ("Raises", {}, "answers", "it raised ValueError: no lease today"),
         ("RaisesWhenOpened", {}, "answers", "opening the subject on empty stores: it raised OSError: no disk today"),
         ("AnswersNone", {}, "answers", "it answered None to 'dispatch"),
