@@ -494,9 +494,11 @@ def _judged(sort: Sort, capabilities: frozenset[Capability]) -> tuple[tuple[Prop
 
 def broken(m: Moment, capabilities: frozenset[Capability]) -> Property | None:
     """The first *always* property that this moment breaks, or None."""
+    # A refusal that changed nothing can break a promise only by what it refused: an equal payload.
+    idle = m.outcome.kind is Kind.REFUSED and m.action.verb is not Verb.SUBMIT
     for key, (was, now) in enumerate(zip(m.before.slots, m.after.slots, strict=True)):
         mine = key == m.key
-        if was is now and not mine:
+        if was is now and (idle or not mine):
             continue
         for prop, holds in _judged(Sort.ALWAYS, capabilities):
             if not holds(m, was, now, mine):
