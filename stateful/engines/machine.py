@@ -25,6 +25,8 @@ NAME = "machine"
 STEPS = 40
 ORDERS_AT_ONCE = 100
 """Hypothesis runs this many orders under one seed; the next hundred get the next seed."""
+STRIDE = 4
+"""A rule that follows the guide takes one to four steps: what leads into the depths need not be drawn step by step."""
 GUIDES = 8
 """So many rules follow the guide: Hypothesis chooses evenly among rules, and a quarter of the steps should."""
 _GROUPED = {
@@ -84,10 +86,12 @@ class OrderMachine(RuleBasedStateMachine):
             self._do(actions[(draw >> 2 & 0xFF) % len(actions)], draw)
 
     def follow(self, draw: int) -> None:
-        """Take the guide's next step."""
-        action = self.guide.follow(self.rig.judge.world, draw)
-        if action is not None:
-            self._do(action, draw)
+        """Take a few steps with the guide, for the worker and key that ``draw`` chooses; the last one may die."""
+        for left in range(draw % STRIDE, -1, -1):
+            action = self.guide.follow(self.rig.judge.world, draw // STRIDE)
+            if action is None:
+                return
+            self._do(action, 0 if left else draw)
 
     def tick(self) -> None:
         """Let a millisecond pass: always enabled, so that no order ends for want of a step."""
