@@ -33,9 +33,7 @@ def test_the_default_survives(survives):
 
     assert (0, "") == (said.status, said.err)
     assert len(PROPERTIES) == sum(line.startswith("survived ") for line in lines)
-    assert True is any(
-        line.startswith(f"SURVIVED {len(PROPERTIES)} of {len(PROPERTIES)} promises within ") for line in lines
-    )
+    assert any(line.startswith(f"SURVIVED {len(PROPERTIES)} of {len(PROPERTIES)} promises within ") for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +56,7 @@ def test_a_weaker_contract_is_violated(survives, small, tmp_path, choice, proper
     by_default = survives("replay", file, "--default-contracts")
 
     assert (1, 1, 0) == (said.status, again.status, by_default.status)
-    assert True is (found["steps"] <= 7)
+    assert found["steps"] <= 7
     assert "replayed 10 times: 10 times the same" in again.out
     assert f"expected {property_id}, and {property_id} broke: 10 of 10 times as expected" in again.out
     assert f"expected {property_id}, and it survived" in by_default.out
@@ -127,9 +125,7 @@ def test_a_subject_that_ends_its_process_is_told(survives, small):
     said = survives("check", "tests.stateful.subjects:Exits")
 
     assert (1, "") == (said.status, said.err)
-    assert True is any(
-        line.startswith("  => dispatch ") and "ended with status 7" in line for line in said.out.splitlines()
-    )
+    assert any(line.startswith("  => dispatch ") and "ended with status 7" in line for line in said.out.splitlines())
 
 
 def test_a_flood_goes_nowhere(started):

@@ -137,4 +137,4 @@ def test_an_interrupt_while_telling_keeps_the_verdict(started, name, as_json):
     out, err = process.communicate(timeout=60)
 
     assert (1, "survives: interrupted while telling\n") == (process.returncode, err)
-    assert True is (json.loads(out)["status"] == "violated" if as_json else "VIOLATED 1 of " in out)
+    assert json.loads(out)["status"] == "violated" if as_json else "VIOLATED 1 of " in out

@@ -156,4 +156,5 @@ def test_a_clash_of_names_is_told(started, tmp_path, place):
     out, err = process.communicate(timeout=60)
 
     assert (2, "") == (process.returncode, out)
-    assert True is ("survives: " in err and "has the name of a package of survives" in err), err
+    assert "survives: " in err
+    assert "has the name of a package of survives" in err

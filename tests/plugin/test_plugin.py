@@ -217,7 +217,7 @@ def test_shards_are_collected_like_other_items(project, choice, says):
     """What is chosen and what is left out adds up."""
     result = run(project, *choice, "--collect-only", "--survives-subject", GOOD, "--survives-seconds", "1")
 
-    assert True is (says in result.stdout.str().splitlines()), result.stdout.str()
+    assert says in result.stdout.str().splitlines(), result.stdout.str()
 
 
 def test_what_failed_last_runs_again(project):
@@ -226,5 +226,5 @@ def test_what_failed_last_runs_again(project):
     project.runpytest_subprocess(*arguments, "-k", "walk or user", timeout=60)
     result = project.runpytest_subprocess(*arguments, "--lf", timeout=60)
 
-    assert True is ("collected 3 items / 2 deselected / 1 selected" in result.stdout.str()), result.stdout.str()
+    assert "collected 3 items / 2 deselected / 1 selected" in result.stdout.str(), result.stdout.str()
     result.assert_outcomes(failed=1, deselected=2)

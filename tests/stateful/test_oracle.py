@@ -74,7 +74,7 @@ def test_a_payload_under_a_wrong_digest_is_seen(played, statement, says):
     """It computes the digest of what is stored, and believes no column."""
     meddle(played, LEDGER_FILE, statement)
 
-    assert True is (says in played.oracle.read().slots[1].intent.digest)
+    assert says in played.oracle.read().slots[1].intent.digest
 
 
 @pytest.mark.parametrize(

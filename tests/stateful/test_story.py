@@ -102,8 +102,9 @@ def test_a_death_is_told_with_its_place(trace):
     """A process that dies at a boundary is told with the call that it did not make, or that it had made all."""
     lines = told_again(trace("submit k1 p1!2", "submit k1 p1!99"))[0].text().splitlines()
 
-    assert True is ("submit k1 p1 killed at boundary 2 (before " in lines[2] and " of ledger.sqlite3)" in lines[2])
-    assert True is ("submit k1 p1 killed at boundary 99 (right after it)" in lines[3])
+    assert "submit k1 p1 killed at boundary 2 (before " in lines[2]
+    assert " of ledger.sqlite3)" in lines[2]
+    assert "submit k1 p1 killed at boundary 99 (right after it)" in lines[3]
 
 
 def test_what_nobody_can_read_is_told_as_belief(trace):
@@ -113,10 +114,10 @@ def test_what_nobody_can_read_is_told_as_belief(trace):
     )
     lines = told_again(toy)[0].text().splitlines()
 
-    assert True is lines[2].endswith("model: k1 intent pending for p1, deadline 600")
-    assert True is lines[3].endswith("ok 1")
-    assert True is lines[4].endswith("; k1: EFFECT p1 at 0 under token 1")
-    assert True is ("model: k1 pending -> dispatching" in lines[4])
+    assert lines[2].endswith("model: k1 intent pending for p1, deadline 600")
+    assert lines[3].endswith("ok 1")
+    assert lines[4].endswith("; k1: EFFECT p1 at 0 under token 1")
+    assert "model: k1 pending -> dispatching" in lines[4]
 
 
 SLOT = Slot(Intent("p1", State.PENDING, 600), effects=(Effect("p2", 1, 700),), token_high=3, calls=9)
