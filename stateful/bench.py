@@ -151,6 +151,7 @@ class Bench:
         time: SharedTime | None = None,
         new_gate: Callable[[], Gate] = Gate,
         files: Files | None = None,
+        gated_files: Callable[[Files, Gate], Files] = GatedFiles,
     ) -> None:
         self.subject = subject
         self.model = model
@@ -161,6 +162,7 @@ class Bench:
         self._sink_path = medium.folder / SINK_FILE
         self._new_gate = new_gate
         self._files = files or RealFiles()
+        self._gated_files = gated_files
         self._has_template = False
         self._stores = model.first().stores
         self.processes: list[Process] = []
@@ -188,6 +190,10 @@ class Bench:
         ]
         for process in self.processes:
             self.open(process)
+
+    def forget_template(self) -> None:
+        """Start from empty stores at the next reset, whatever template is kept now."""
+        self._has_template = False
 
     def end(self) -> None:
         """Close every process."""
@@ -218,7 +224,7 @@ class Bench:
             contracts=self.contracts,
             limits=self.limits,
             clock=process.clock,
-            files=GatedFiles(self._files, gate),
+            files=self._gated_files(self._files, gate),
             sink=process.sink,
             connect=connect,
             approver_keys=APPROVER_KEYS,

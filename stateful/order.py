@@ -83,9 +83,8 @@ class Rig:
     ) -> None:
         self.subject = subject
         self.model = Model(subject.relaxed(contracts), limits or Limits(), workers, keys)
-        self.medium = MemoryMedium() if in_memory else FolderMedium(folder)
-        time = SharedTimeAcrossProcesses() if across_processes else SharedTime()
-        self.bench = Bench(subject, self.model, self.medium, time=time)
+        self.medium = self._new_medium(in_memory=in_memory, folder=folder)
+        self.bench = self._new_bench(SharedTimeAcrossProcesses() if across_processes else SharedTime())
         self.judge = Judge(self.model, subject.capabilities)
         self.oracle: Oracle | None = None
         self.told: list[Told] = []
@@ -95,6 +94,12 @@ class Rig:
         self._own = 0
         self.steps_done = 0
         self.orders_done = 0
+
+    def _new_medium(self, *, in_memory: bool, folder: Path | None) -> FolderMedium:
+        return MemoryMedium() if in_memory else FolderMedium(folder)
+
+    def _new_bench(self, time: SharedTime) -> Bench:
+        return Bench(self.subject, self.model, self.medium, time=time)
 
     def __enter__(self) -> Self:
         return self

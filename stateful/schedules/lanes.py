@@ -1,0 +1,397 @@
+"""Lanes: several processes of a subject in one thread, of which exactly one runs at a time.
+
+Each lane is a greenlet that runs the dispatcher's own code. It hands control back at every boundary: before a SQL
+statement, before a file operation, before the clock is read while time may still move. What the scheduler does
+between two boundaries of one lane is one *transition*.
+
+A statement that finds a lock taken does not fail: its lane is *blocked* until another lane has moved a lock of that
+database. Only where all lanes that are left are blocked is there a deadlock, and the scheduler then chooses which of
+them is told BUSY.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+from greenlet import getcurrent, greenlet
+
+from stateful.boundaries import Crash, Gate, GatedConnection
+from stateful.schedules.footprint import (
+    BEGIN_NOW,
+    COMMIT,
+    EVERYTHING,
+    QUERY,
+    WRITE,
+    Account,
+    Footprint,
+    Learner,
+    Resources,
+    Statement,
+)
+
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_execute = sqlite3.Connection.execute
+_NEVER_FREE = 517
+"""SQLITE_BUSY_SNAPSHOT: the snapshot is stale, and waiting makes it no newer."""
+
+
+class Lane(Gate):
+    """One process's gate and its greenlet. ``at`` is the boundary before which it stands."""
+
+    def __init__(self, scheduler: Scheduler, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.at: tuple[str, str] = ("", "")
+        self.finished = False
+        self.blocked: sqlite3.OperationalError | None = None
+        self.waits_for = 0
+        self.told_busy = False
+        self.next: tuple[ScheduledConnection, str] | None = None
+        """The statement that it stands before, if it is one."""
+        self.begun = False
+        """Whether the call that is under way has touched anything yet."""
+        self.reads = self.writes = 0
+        self.begins = self.ends = False
+        self.accounts: list[Account] = []
+        self.read_ms: int | None = None
+        """The time that the call under way read last."""
+        self.said_ms: int | None = None
+        """The time that the call which has just ended read last."""
+        self.on_first_touch: Callable[[], None] = _nothing
+        self.is_unwatched = False
+        """Whether the clock may be read without a boundary: what is about to happen is one already."""
+        self._scheduler = scheduler
+        self._greenlet: greenlet | None = None
+        self._failure: BaseException | None = None
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a lock that it needs is taken, as far as is known without trying."""
+        return self.blocked is not None or (self.next is not None and self.next[0].must_wait(self.next[1]))
+
+    # -- inside: what the subject's code calls ----------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is this lane's code that runs now."""
+        return self._scheduler.current is self
+
+    def reach(self, where: str, what: str) -> None:
+        """A boundary: stand still until the scheduler chooses this lane."""
+        if self.dead:
+            raise Crash
+        self.passed += 1
+        self.at = self.last = where, what
+        self.is_unwatched = False
+        if self.is_running:
+            self._pause()
+
+    def _pause(self) -> None:
+        loop = asyncio._get_running_loop()  # noqa: SLF001 - one for each thread, and lanes share one
+        if loop is not None:
+            asyncio._set_running_loop(None)  # noqa: SLF001
+        self._scheduler.hub.switch()
+        if loop is not None:
+            asyncio._set_running_loop(loop)  # noqa: SLF001
+        if self.dead:
+            raise Crash
+
+    def touch(self, reads: int, writes: int) -> None:
+        """Note what the transition that is under way touched."""
+        self.reads |= reads
+        self.writes |= writes
+        if not self.begun:
+            self.begun = self.begins = True
+            self.on_first_touch()
+
+    def resource(self, where: str, what: str) -> int:
+        """The mask of one resource."""
+        return self._scheduler.resources.bit(where, what)
+
+    def attempt(self, connection: ScheduledConnection, sql: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Execute a statement; wait where a lock that it needs is taken."""
+        while True:
+            try:
+                if connection.must_wait(sql):
+                    raise _taken()
+                before = connection.total_changes
+                result = call(*arguments)
+            except sqlite3.OperationalError as error:
+                code = getattr(error, "sqlite_errorcode", 0)
+                if code & 0xFF not in _BUSY or code == _NEVER_FREE:
+                    self.touch(EVERYTHING, connection.account.locks)
+                    raise
+                if not self.told_busy:
+                    self.blocked, self.waits_for = error, connection.account.locks
+                    self._pause()
+                    if not self.told_busy:
+                        continue
+                self.told_busy = False
+                self.touch(EVERYTHING, 0)
+                raise
+            except sqlite3.Error:
+                self.touch(EVERYTHING, connection.account.locks)
+                raise
+            self.touch(*connection.executed(sql, changed=connection.total_changes != before))
+            return result
+
+    def complete(self) -> None:
+        """The call that was under way has answered."""
+        if not self.begun:
+            self.begins = True
+        self.begun, self.ends = False, True
+        self.said_ms, self.read_ms = self.read_ms, None
+
+    # -- outside: what the scheduler calls --------------------------------------------------------------------
+
+    def start(self, body: Callable[[], None]) -> None:
+        """Run ``body`` up to its first boundary."""
+
+        def guarded() -> None:
+            try:
+                body()
+            except Crash:
+                pass
+            except BaseException as error:  # noqa: BLE001 - the scheduler raises it again
+                self._failure = error
+            self.finished = True
+
+        self._greenlet = greenlet(guarded)
+        self.run()
+
+    def run(self) -> None:
+        """Run to the next boundary. Raises what the lane's code raised."""
+        assert self._greenlet is not None
+        self.reads = self.writes = 0
+        self.begins = self.ends = False
+        self._scheduler.current = self
+        try:
+            self._greenlet.switch()
+        finally:
+            self._scheduler.current = None
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def kill(self) -> None:
+        """End the lane where it stands; a subject that swallows the crash runs into it again."""
+        self.dead = True
+        if self._greenlet is not None and not self._greenlet.dead and not self.finished:
+            self._scheduler.current = self
+            try:
+                self._greenlet.throw(Crash)
+            finally:
+                self._scheduler.current = None
+        self.finished, self.blocked = True, None
+
+
+def _nothing() -> None:
+    pass
+
+
+def _taken() -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("database is locked")
+    error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_BUSY, "SQLITE_BUSY"
+    return error
+
+
+class Scheduler:
+    """The lanes of one run and whose turn it is."""
+
+    def __init__(self) -> None:
+        self.hub = getcurrent()
+        self.current: Lane | None = None
+        self.resources = Resources()
+        self.lanes: dict[str, Lane] = {}
+        self.open: dict[str, set[ScheduledConnection]] = {}
+        """By database: the connections in the middle of a transaction that has read or locked."""
+
+    def clear(self) -> None:
+        """End every lane: another run begins."""
+        for lane in self.lanes.values():
+            lane.kill()
+        self.lanes = {}
+        self.open.clear()
+
+    def add(self, name: str) -> Lane:
+        """A lane that has not started yet."""
+        lane = self.lanes[name] = Lane(self, name)
+        return lane
+
+    def step(self, lane: Lane) -> Footprint | None:
+        """Let a lane take one transition: its footprint, or None if it is blocked and nothing has changed."""
+        return self._stepped(lane)
+
+    def tell_busy(self, lane: Lane) -> Footprint | None:
+        """Let a blocked lane's wait end: its statement fails."""
+        lane.told_busy = True
+        return self._stepped(lane)
+
+    def _stepped(self, lane: Lane) -> Footprint | None:
+        lane.blocked = None
+        lane.run()
+        if lane.blocked is not None:
+            return None
+        self._unblock(lane.writes)
+        return Footprint(lane.reads, lane.writes, lane.begins, lane.ends)
+
+    def kill(self, lane: Lane) -> Footprint:
+        """Let a lane die where it stands: what it held is free."""
+        writes = 0
+        lane.kill()
+        for account in lane.accounts:
+            writes |= account.ended(committed=False)[1]
+        for connections in self.open.values():
+            connections.difference_update([c for c in connections if c.gate is lane])
+        self._unblock(EVERYTHING)
+        return Footprint(0, writes, begins=False, ends=True)
+
+    def _unblock(self, writes: int) -> None:
+        for lane in self.lanes.values():
+            if lane.blocked is not None and lane.waits_for & writes:
+                lane.blocked = None
+
+
+class ScheduledConnection(GatedConnection):
+    """A connection whose statements are transitions of a lane.
+
+    Its own waiting for locks is off: the scheduler does the waiting.
+    """
+
+    path: str
+    scheduler: Scheduler
+    account: Account
+    learner: Learner
+
+    def adopt(self, scheduler: Scheduler, path: str) -> None:
+        """Make a new connection known to a scheduler."""
+        self.scheduler, self.path = scheduler, path
+        self.account = Account(path, scheduler.resources)
+        self.learner = Learner()
+        self.set_authorizer(self.learner.authorize)
+        _execute(self, "PRAGMA busy_timeout = 0")
+
+    def serve(self, gate: Gate) -> None:
+        """Serve a lane from now on, or a process that is none."""
+        self.gate = gate
+        self.account.ended(committed=False)
+        if isinstance(gate, Lane):
+            gate.accounts.append(self.account)
+
+    def must_wait(self, sql: str) -> bool:
+        """Whether a lock that the statement needs is surely taken, so that it need not be tried.
+
+        A commit that finds readers in its way must not even be tried: SQLite would keep what it has got so far of the
+        lock, and shut new readers out. In a write-ahead log a commit passes beside readers.
+        """
+        others = self.scheduler.open.get(self.path)
+        if not others or (self in others and len(others) == 1):
+            return False
+        resources = self.scheduler.resources
+        sort = resources.sort(sql)
+        if sort is COMMIT:
+            readers = self.account.is_writer and any(c.account.reading for c in others if c is not self)
+            return readers and _execute(self, "PRAGMA journal_mode").fetchone()[0] != "wal"
+        known = resources.statement(self.path, sql)
+        writes = sort is BEGIN_NOW or (known is not None and known.sort is WRITE)
+        return writes and any(c.account.is_writer for c in others if c is not self)
+
+    def executed(self, sql: str, *, changed: bool) -> tuple[int, int]:
+        """The footprint of a statement that was executed."""
+        statement = self.scheduler.resources.statement(self.path, sql) or self._learned(sql)
+        account = self.account
+        touched = account.executed(statement, changed=changed, in_transaction=self.in_transaction)
+        if account.reading or account.is_writer:
+            self.scheduler.open.setdefault(self.path, set()).add(self)
+        else:
+            self._is_done()
+        return touched
+
+    def _is_done(self) -> None:
+        others = self.scheduler.open.get(self.path)
+        if others:
+            others.discard(self)
+
+    def _learned(self, sql: str) -> Statement:
+        """What the statement that was just prepared touches; kept for the next time."""
+        resources = self.scheduler.resources
+        sort = resources.sort(sql)
+        statement = self.learner.learned(sort) if sort is QUERY else Statement(sort)
+        resources.learn(self.path, sql, statement)
+        return statement
+
+    # -- statements -------------------------------------------------------------------------------------------
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        """Run one statement as a transition."""
+        return self._scheduled(sql, sqlite3.Connection.execute, self, sql, parameters)  # type: ignore[no-any-return]
+
+    def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
+        """Run one statement with many parameters as a transition."""
+        return self._scheduled(sql, sqlite3.Connection.executemany, self, sql, parameters)  # type: ignore[no-any-return]
+
+    def executescript(self, sql: str, /) -> sqlite3.Cursor:
+        """Run a script as a transition."""
+        return self._scheduled("SCRIPT", sqlite3.Connection.executescript, self, sql)  # type: ignore[no-any-return]
+
+    def commit(self) -> None:
+        """Commit as a transition."""
+        self._scheduled("COMMIT", sqlite3.Connection.commit, self)
+
+    def rollback(self) -> None:
+        """Roll back; it belongs to the transition that is under way."""
+        sqlite3.Connection.rollback(self)
+        gate: Any = self.gate
+        if isinstance(gate, Lane) and gate.is_running:
+            gate.touch(*self.account.ended(committed=False))
+            self._is_done()
+
+    def cursor(self, factory: Any = None, /) -> Any:
+        """A cursor each of whose statements is a transition."""
+        return sqlite3.Connection.cursor(self, factory or ScheduledCursor)
+
+    def _scheduled(self, sql: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        lane: Any = self.gate
+        if isinstance(lane, Lane):
+            lane.next = self, sql
+        lane.reach(self.store, sql)
+        known = self.scheduler.resources.statement(self.path, sql) is not None
+        if not known:
+            self.learner.forget()
+        if isinstance(lane, Lane) and lane.is_running:
+            try:
+                result = lane.attempt(self, sql, call, *arguments)
+            finally:
+                lane.next = None
+        else:
+            result = call(*arguments)
+            if not known:
+                self._learned(sql)
+        if "busy_timeout" in sql:
+            _execute(self, "PRAGMA busy_timeout = 0")
+        return result
+
+
+class ScheduledCursor(sqlite3.Cursor):
+    """A cursor of a scheduled connection."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> ScheduledCursor:
+        """Run one statement as a transition."""
+        connection: Any = self.connection
+        connection._scheduled(sql, sqlite3.Cursor.execute, self, sql, parameters)  # noqa: SLF001 - its own
+        return self
+
+    def executemany(self, sql: str, parameters: Any, /) -> ScheduledCursor:
+        """Run one statement with many parameters as a transition."""
+        connection: Any = self.connection
+        connection._scheduled(sql, sqlite3.Cursor.executemany, self, sql, parameters)  # noqa: SLF001
+        return self
+
+    def executescript(self, sql: str, /) -> ScheduledCursor:
+        """Run a script as a transition."""
+        connection: Any = self.connection
+        connection._scheduled("SCRIPT", sqlite3.Cursor.executescript, self, sql)  # noqa: SLF001
+        return self

@@ -1,0 +1,512 @@
+"""A program on a real subject, as the system that a search runs: lanes over real connections, judged at each node.
+
+What a transition changed is read by the oracle and held against the properties as soon as others can see it. When a
+run is over, its history goes to ``model.histories``: some order of the model's atomic stages must explain every
+answer and what is stored in the end. Then everybody restarts and the system runs to rest, as after any order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from copy import copy
+from pathlib import Path
+
+from attrs import define, field, frozen
+
+from impl.protocol import Files
+from model.actions import Action, Step, Verb, instant
+from model.contracts import Contracts, Limits
+from model.histories import Call, DispatcherHistory, Judge, Operation, Verdict, merged, precedes, said, same_slots
+from model.properties import ANSWERS, CONFORMS, Moment, broken, witnessed
+from model.words import Kind, Outcome, Stores, World
+from stateful.because import because
+from stateful.bench import KILLED, Bench, Process, SubjectFailedError
+from stateful.boundaries import Gate
+from stateful.clock import SharedTime
+from stateful.judge import Finding, told
+from stateful.medium import FolderMedium
+from stateful.oracle import LEDGER_FILE, DamagedError, StrayError
+from stateful.order import ORDER_SECONDS, Hang, Rig, unreadable, watched
+from stateful.schedules.footprint import EVERYTHING, Footprint
+from stateful.schedules.lanes import Lane, Scheduler
+from stateful.schedules.medium import ScheduledFiles, ScheduledMedium, ScheduledTime
+from stateful.schedules.program import BUSY, KILL, RUN, TIME, Program, Turn, lane_name
+from stateful.subject import Subject
+
+STATES_MAX = 20_000
+"""Configurations that the judge of histories looks at before it says that it does not know."""
+_SIGNED = frozenset({Verb.APPROVE, Verb.DENY, Verb.REVOKE, Verb.FORGE, Verb.BUMP_POLICY})
+"""Decisions are signed before they are handed in: by what the approver sees then, at the time that it is then."""
+DECISIVE = frozenset({"meta", "intents", "approvals", "leases"})
+"""The tables that say where time may move to, and what an approver sees."""
+_NEUTRAL = Action(Verb.ADVANCE, choice="tick")
+
+
+class ScheduledRig(Rig):
+    """A rig whose connections, files and clock belong to a scheduler."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        contracts: Contracts,
+        limits: Limits | None = None,
+        *,
+        folder: Path | None = None,
+        workers: int = 2,
+        keys: int = 2,
+    ) -> None:
+        self.scheduler = Scheduler()
+        super().__init__(subject, contracts, limits, in_memory=False, folder=folder, workers=workers, keys=keys)
+
+    def _new_medium(self, *, in_memory: bool, folder: Path | None) -> FolderMedium:
+        return ScheduledMedium(self.scheduler, folder)
+
+    def _new_bench(self, time: SharedTime) -> Bench:
+        self.time = ScheduledTime(self.scheduler)
+
+        def gated(files: Files, gate: Gate) -> Files:
+            return ScheduledFiles(files, gate)
+
+        return Bench(self.subject, self.model, self.medium, time=self.time, gated_files=gated)
+
+    def close(self) -> None:
+        """End every lane, close every process and connection and remove the stores."""
+        self.scheduler.clear()
+        super().close()
+
+
+@define(eq=False)
+class CallUnderWay:
+    """One call of a lane: what is called, since when, what it has changed, and how it ended."""
+
+    index: int
+    action: Action
+    token: int = 0
+    begin: int = 0
+    """The event at which it first touched anything; 0 until then."""
+    end: int = 0
+    outcome: Outcome | None = None
+    authorised: bool = False
+    """Whether a send was authorised by it, so that what is left of it is the send."""
+    changed: set[str] = field(factory=set)
+
+
+@frozen
+class Said:
+    """One thing that happened in a run, for the story."""
+
+    turn: Turn
+    action: Action | None
+    did: str
+    """The boundary that was passed."""
+    outcome: Outcome | None
+    before: Stores
+    after: Stores
+    now_ms: int
+
+
+class ProgramSystem:
+    """One program on one rig, as a search runs it. ``prepare`` first."""
+
+    def __init__(self, rig: ScheduledRig, program: Program, *, keep_story: bool = False) -> None:
+        self._rig = rig
+        self.program = program
+        self._scheduler = rig.scheduler
+        self._keep_story = keep_story
+        self._names = [lane_name(i) for i in range(len(program.lanes))]
+        self._lanes: list[Lane] = []
+        self._judged: dict[object, tuple[World, ...] | Finding] = {}
+        self._rested: dict[object, Finding | None] = {}
+        self.finding: Finding | None = None
+        """What broke in the run that is under way, or in the last one."""
+        self.turns: list[Turn] = []
+        self.story: list[Said] = []
+        self.endings: Counter[object] = Counter()
+        """How the complete runs ended: what every call answered, and what was stored."""
+        self.crash_states: set[object] = set()
+        self.undecided = 0
+        self.deadlocks = 0
+
+    # -- before the first run ---------------------------------------------------------------------------------
+
+    def prepare(self) -> Finding | None:
+        """Run the setup, and remember where it led. A finding if a promise broke there already."""
+        rig, bench = self._rig, self._rig.bench
+        self._scheduler.clear()
+        rig.time.may_move = False
+        bench.forget_template()
+        finding = rig.start()
+        for step in self.program.setup:
+            if finding is None and rig.can(step):
+                finding = rig.do(step)
+        if finding is not None:
+            return finding
+        self._heads = [copy(p) for p in bench.processes]  # what is ended forgets
+        bench.end()
+        rig.look_away()
+        rig.medium.keep_template()
+        self._worlds, self._stores, self._divergence = rig.judge.worlds, rig.judge.stores, rig.judge.divergence
+        self._now_ms = rig.time.now_ms
+        self._told = list(rig.told)
+        resources, ledger = self._scheduler.resources, str(rig.medium.folder / LEDGER_FILE)
+        self._what_is_decided_by = EVERYTHING
+        if rig.subject.has_ledger:
+            self._what_is_decided_by = resources.bit("clock", "now") | resources.tables(ledger, DECISIVE)
+        self._historian = Judge(DispatcherHistory(rig.model, rig.judge.world, busy=self.program.waits_end))
+        return None
+
+    # -- one run, choice by choice ----------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Put the stores back to where the setup led, and start every lane."""
+        rig, scheduler, bench = self._rig, self._scheduler, self._rig.bench
+        scheduler.clear()
+        bench.end()
+        rig.medium.put_back()
+        rig.time.may_move, rig.time.now_ms = False, self._now_ms
+        rig.judge.worlds, rig.judge.stores, rig.judge.divergence = self._worlds, self._stores, self._divergence
+        rig.told = list(self._told)
+        bench.know_stores(self._stores)
+        if rig.oracle is not None and rig.oracle.generation != rig.medium.generation:
+            rig.look_away()
+        rig.look().reset()
+        self.finding = None
+        self._read = self._oracle_reads(self._stores)
+        self.turns, self.story = [], []
+        self._events = 0
+        self._calls: list[Call] = []
+        self._moves_left = list(self.program.moves)
+        self._kills_left = self.program.kills
+        self._last = -1
+        self._under: list[CallUnderWay | None] = [None] * len(self._names)
+        self._ended: list[list[CallUnderWay]] = [[] for _ in self._names]
+        self._moved = [True] * len(self._names)
+        bench.processes = [self._process(head) for head in self._heads]
+        self._lanes = []
+        for name, process in zip(self._names, bench.processes, strict=False):
+            process.gate = lane = scheduler.add(name)
+            bench.open(process)
+            self._lanes.append(lane)
+        rig.time.may_move = bool(self._moves_left)
+        for index in range(len(self._lanes)):
+            self._guarded(index, lambda index=index: self._lanes[index].start(lambda: self._body(index)))  # type: ignore[misc]
+
+    def _process(self, head: Process) -> Process:
+        fresh = self._rig.bench.new_process(head.name)
+        fresh.clock.wall_offset_ms = head.clock.wall_offset_ms
+        fresh.tokens, fresh.answers, fresh.receipts = list(head.tokens), list(head.answers), list(head.receipts)
+        fresh.permit, fresh.overdue, fresh.other_settings = head.permit, head.overdue, head.other_settings
+        return fresh
+
+    def _body(self, index: int) -> None:
+        """What a lane runs: its calls, one after the other."""
+        lane, bench = self._lanes[index], self._rig.bench
+        process = bench.processes[index]
+        assert self._rig.oracle is not None
+        receipts = self._rig.oracle.receipts
+        for number, action in enumerate(self.program.lanes[index]):
+            if not can_call(process, action):
+                continue
+            token = process.tokens[action.key] if action.worker >= 0 and action.key >= 0 else 0
+            call = CallUnderWay(number, action, token)
+            self._under[index] = call
+            lane.arm()
+            lane.on_first_touch = lambda call=call: self._begins(call)  # type: ignore[misc]
+            if action.verb in _SIGNED:
+                lane.reach("the approver", "sign")
+                lane.touch(self._what_is_decided_by, 0)
+                lane.is_unwatched = True
+            call.outcome = bench.perform(process, action, receipts)
+            lane.complete()
+            call.end = self._event()
+            self._ended[index].append(call)
+            self._under[index] = None
+
+    def _event(self) -> int:
+        self._events += 1
+        return self._events
+
+    def _begins(self, call: CallUnderWay) -> None:
+        call.begin = self._event()
+
+    def options(self) -> Sequence[str]:
+        """Who can go on, the lane that ran last first; then a move of time; then deaths."""
+        if self.finding is not None:
+            return ()
+        running = [i for i, lane in enumerate(self._lanes) if not lane.finished]
+        ready = [i for i in running if not self._lanes[i].is_blocked]
+        ready.sort(key=lambda i: i != self._last)
+        options = [self._names[i] for i in ready]
+        if len(ready) < len(running) and (self.program.waits_end or not ready):
+            options += [f"{self._names[i]} {BUSY}" for i in running if i not in ready]
+        if running and self._moves_left and self._moves_to() is not None:
+            options.append(TIME)
+        if self._kills_left:
+            options += [f"{KILL} {self._names[i]}" for i in running if self._moved[i]]
+        return options
+
+    def leaves(self, choice: str) -> str:
+        """The lane that ran last, if the choice goes on with another although it could have gone on."""
+        if choice not in self._names or self._last < 0 or choice == self._names[self._last]:
+            return ""
+        lane = self._lanes[self._last]
+        return "" if lane.finished or lane.is_blocked else self._names[self._last]
+
+    def take(self, choice: str, *, again: bool = False) -> Footprint | None:
+        """Make a choice; ``again`` if an earlier run has made the same choices up to here, and was judged."""
+        if choice == TIME:
+            return self._move()
+        if choice.startswith(KILL):
+            return self._kill(self._names.index(choice.removeprefix(f"{KILL} ")))
+        index = self._names.index(choice.removesuffix(f" {BUSY}"))
+        lane, under, did = self._lanes[index], self._under[index], self._lanes[index].at
+        is_told = choice.endswith(BUSY)
+        if is_told and all(x.finished or x.is_blocked for x in self._lanes):
+            self.deadlocks += not again
+        footprint = self._guarded(
+            index, lambda: self._scheduler.tell_busy(lane) if is_told else self._scheduler.step(lane)
+        )
+        if footprint is None:
+            return None
+        self._last = index
+        self.turns.append(self._turn(BUSY if is_told else RUN, index))
+        if self.finding is None:
+            self._observe(index, under, footprint, did, again=again)
+        return footprint
+
+    def _guarded(self, index: int, run: Callable[[], Footprint | None]) -> Footprint | None:
+        """Run a lane; what it may raise is a finding."""
+        try:
+            return run()
+        except SubjectFailedError as error:
+            why = str(error)
+        except Hang:
+            why = f"no answer within {ORDER_SECONDS} s"
+        except DamagedError as error:
+            self.finding = unreadable(Step(self._action(index)), error)
+            return Footprint()
+        self.finding = Finding(ANSWERS.id, f"{self._action(index).label}: {why}")
+        return Footprint()
+
+    def _action(self, index: int) -> Action:
+        under = self._under[index]
+        return under.action if under is not None else _NEUTRAL
+
+    def _turn(self, do: str, index: int) -> Turn:
+        lane, under = self._lanes[index], self._under[index]
+        if lane.finished or under is None:
+            return Turn(do, index)
+        return Turn(do, index, under.index + 1, lane.passed, named(lane.at))
+
+    # -- what a transition did --------------------------------------------------------------------------------
+
+    def _observe(
+        self, index: int, under: CallUnderWay | None, footprint: Footprint, did: tuple[str, str], *, again: bool
+    ) -> None:
+        ended, self._ended[index] = self._ended[index], []
+        before = self._read
+        # A death is worth trying where it leaves another state than the last one would have.
+        self._moved[index] = footprint.writes != 0 or bool(ended)
+        if footprint.writes or ended:
+            self._read = self._oracle_reads(before)
+        for number, call in enumerate(ended):
+            assert call.outcome is not None
+            self._calls.append(
+                Call(index, Operation(call.action, index), call.begin or call.end, call.end, call.outcome)
+            )
+            if not again and self.finding is None:
+                self._judge(call, call.outcome, before if number == 0 else self._read, self._lanes[index].said_ms)
+        now = ended[0] if ended else under
+        if now is not None and self._read is not before:
+            if not ended and not again and self.finding is None:
+                self._judge(now, KILLED, before, self._lanes[index].read_ms)
+            self._note(now, before)
+        if self._keep_story:
+            outcome = ended[0].outcome if ended else None
+            action = now.action if now is not None else None
+            now_ms = self._rig.time.now_ms
+            self.story.append(Said(self.turns[-1], action, named(did), outcome, before, self._read, now_ms))
+
+    def _judge(self, call: CallUnderWay, outcome: Outcome, before: Stores, read_ms: int | None) -> None:
+        """Hold one transition against the properties. Where the call has not answered, nothing is said of its answer."""
+        rig, after = self._rig, self._read
+        action, key, token = call.action, call.action.key, call.token
+        if self._changed(call, before) & call.changed:
+            action, key, token = _NEUTRAL, -1, 0  # one write of several: only what is stored is in question
+        elif call.authorised:
+            wake = f"wake w{action.worker + 1} {action.choice}"
+            action = rig.model.alphabet.by_label[wake]
+        now_ms = rig.time.now_ms if read_ms is None else read_ms
+        moment = Moment(before, after, now_ms, action, outcome, key, token, rig.model.limits)
+        for id_ in witnessed(moment):
+            rig.judge.witnesses[id_] += 1
+        prop = broken(moment, rig.subject.capabilities)
+        if prop is not None:
+            why = because(prop.id, moment) or f"the subject answered {told(outcome)}"
+            self.finding = Finding(prop.id, f"{call.action.label}: {why}")
+
+    def _changed(self, call: CallUnderWay, before: Stores) -> set[str]:
+        """Which parts of the stores a transition of a call has changed."""
+        key = call.action.key
+        if key < 0 or self._read is before:
+            return set()
+        was, now = before.slots[key], self._read.slots[key]
+        parts = {
+            "ledger": (was.intent, was.approval, was.lease) != (now.intent, now.approval, now.lease),
+            "sink": (was.effects, was.fence, was.calls) != (now.effects, now.fence, now.calls),
+            "checkpoint": was.progress != now.progress,
+        }
+        return {name for name, differs in parts.items() if differs}
+
+    def _note(self, call: CallUnderWay, before: Stores) -> None:
+        call.changed |= self._changed(call, before)
+        if call.action.verb is Verb.DISPATCH:
+            was, now = before.slots[call.action.key].intent, self._read.slots[call.action.key].intent
+            call.authorised |= was is not None and now is not None and now.attempts > was.attempts
+
+    def _oracle_reads(self, before: Stores) -> Stores:
+        assert self._rig.oracle is not None
+        try:
+            read = self._rig.oracle.read()
+        except (StrayError, DamagedError) as error:
+            self.finding = unreadable(Step(_NEUTRAL), error)
+            return before
+        if not self._rig.subject.has_ledger:
+            read = self._rig.judge.merged(self._stores, read)
+        self._rig.bench.know_stores(read)
+        return before if read == before else read
+
+    # -- time and death ---------------------------------------------------------------------------------------
+
+    def _moves_to(self) -> int | None:
+        """Where the next move of time goes, or None if there is nothing to move to now."""
+        move = self._moves_left[0]
+        now_ms = self._rig.time.now_ms
+        at_ms = now_ms + 1 if move.key < 0 else instant(self._read.slots[move.key], move.choice)
+        return at_ms if at_ms is not None and at_ms > now_ms else None
+
+    def _move(self) -> Footprint:
+        at_ms = self._moves_to()
+        assert at_ms is not None
+        move = self._moves_left.pop(0)
+        self._rig.time.now_ms = at_ms
+        # Once time stands still, reading it is no boundary any more: the lanes before one may pass it unseen.
+        self._environment(Operation(move, -1, at_ms), Outcome(Kind.OK))
+        self._rig.time.may_move = bool(self._moves_left)
+        self.turns.append(Turn(TIME))
+        if self._keep_story:
+            self.story.append(Said(self.turns[-1], move, "", None, self._read, self._read, at_ms))
+        return Footprint(self._what_is_decided_by, self._scheduler.resources.bit("clock", "now"))
+
+    def _environment(self, operation: Operation, outcome: Outcome) -> None:
+        """Something that is over at once, and not a lane's doing."""
+        begin = self._event()
+        self._calls.append(Call(-1, operation, begin, self._event(), outcome))
+
+    def _kill(self, index: int) -> Footprint:
+        lane, under = self._lanes[index], self._under[index]
+        did = lane.at
+        self._kills_left -= 1
+        footprint = self._guarded(index, lambda: self._scheduler.kill(lane)) or Footprint()
+        process = self._rig.bench.processes[index]
+        self._rig.bench.end_process(process)
+        if under is not None and under.begin:
+            self._calls.append(Call(index, Operation(under.action, index), under.begin, self._event(), None))
+        self._environment(Operation(self._rig.model.alphabet.by_label[f"kill {self._names[index]}"], -1), KILLED)
+        self.turns.append(self._turn(KILL, index))
+        if self._keep_story:
+            action = under.action if under is not None else None
+            self.story.append(
+                Said(self.turns[-1], action, named(did), KILLED, self._read, self._read, self._rig.time.now_ms)
+            )
+        self.crash_states.add((index, self._read, self._rig.time.now_ms))
+        # Not an end that others may begin after: what it did is done, and where it died among them changes nothing.
+        return Footprint(0, footprint.writes | self._scheduler.resources.bit("deaths", "left"))
+
+    # -- the end of a run -------------------------------------------------------------------------------------
+
+    def finish(self, *, complete: bool) -> bool:
+        """Judge a complete run: its history, and what becomes of it at rest. True if a promise broke."""
+        self._scheduler.clear()
+        if complete and self.finding is None:
+            self.finding = self._explained() or self._at_rest()
+        return self.finding is not None
+
+    def _order_of_calls(self) -> tuple[object, ...]:
+        """All that an explanation depends on: the calls, their answers, and which of them were over before which."""
+        calls = self._calls
+        return tuple(
+            (c.lane, c.operation, c.outcome, sum(1 << n for n, d in enumerate(calls) if precedes(d, c)))
+            for c in calls
+        )
+
+    def _explained(self) -> Finding | None:
+        """A finding if no order of the model explains what the calls answered and what is stored."""
+        rig = self._rig
+        key = (self._order_of_calls(), self._read)
+        answered = (c for c in sorted(self._calls, key=_by_lane) if c.lane >= 0 and c.is_answered)
+        self.endings[tuple((c.operation, c.outcome) for c in answered), self._read, rig.time.now_ms] += 1
+        ends = self._judged.get(key)
+        if ends is None:
+            ends = self._judged[key] = self._explain()
+        if isinstance(ends, Finding):
+            return ends
+        rig.judge.worlds, rig.judge.stores = ends or self._worlds, self._read
+        return None
+
+    def _explain(self) -> tuple[World, ...] | Finding:
+        found = self._historian.explain(self._calls, accepts=same_slots(self._read), states_max=STATES_MAX)
+        if found.verdict is Verdict.UNDECIDED:
+            self.undecided += 1
+            return ()
+        if found.verdict is Verdict.UNEXPLAINED:
+            stuck = said(found.stuck) if found.stuck is not None else "what is stored in the end"
+            after = f", after {'; '.join(map(said, found.prefix))}" if found.prefix else ""
+            return Finding(CONFORMS.id, f"no order of the model explains {stuck}{after}")
+        return merged(found)
+
+    def _at_rest(self) -> Finding | None:
+        """Restart everybody and run to rest; the same state is run to rest once."""
+        rig = self._rig
+        state = (rig.judge.worlds, self._read, rig.time.now_ms)
+        if state not in self._rested:
+            rig.time.may_move = False
+            with watched():
+                try:
+                    self._rested[state] = rig.finish()
+                except Hang:
+                    self._rested[state] = Finding(
+                        ANSWERS.id, f"{rig.current.label}: no answer within {ORDER_SECONDS} s"
+                    )
+        return self._rested[state]
+
+
+def _by_lane(call: Call) -> tuple[int, int]:
+    return call.lane, call.begin
+
+
+def named(at: tuple[str, str]) -> str:
+    """A boundary in a few words: ``COMMIT of ledger.sqlite3``."""
+    where, what = at
+    words = what.split()
+    return f"{' '.join(words[:4])}{' ...' if len(words) > 4 else ''} of {where}" if where else ""
+
+
+def can_call(process: Process, action: Action) -> bool:
+    """Whether somebody with this in its head would make the call: nobody acknowledges what it was never told."""
+    key, verb = action.key, action.verb
+    if action.worker < 0 or verb in {Verb.CLAIM, Verb.REAP_READ}:
+        return True
+    if verb is Verb.REAP_APPLY:
+        return process.overdue is not None
+    if verb is Verb.ACKNOWLEDGE:
+        return process.answers[key] is not None
+    if verb is Verb.CHECKPOINT:
+        return bool(process.receipts[key])
+    if verb is Verb.DISPATCH:
+        answer = process.answers[key]
+        return process.tokens[key] > 0 and (
+            answer is None or answer.kind is not Kind.ERROR or answer.reason == "transient"
+        )
+    return process.tokens[key] > 0
