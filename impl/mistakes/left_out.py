@@ -7,15 +7,11 @@ from typing import Final
 _NO_BEAT: Final = "the dispatcher has no heartbeat of its own: whoever drives it decides when to renew"
 _NO_BATCH: Final = "the dispatcher takes one key at a time: it has neither batches nor joins"
 _NO_POOL: Final = "the dispatcher has no permits or slots that an intent could hold or wait for"
-_NEEDS_SCHEDULES: Final = (
-    "one operation has to run inside another: only an engine that interleaves statements can show it"
-)
 _NEEDS_FAULTS: Final = "no engine makes a store busy, full or damaged in the middle of an operation"
 
 LEFT_OUT: Final[dict[str, str]] = {
     "M010": _NO_BEAT,
     "M013": _NO_BEAT,
-    "M017": _NEEDS_SCHEDULES,
     "M029": _NO_POOL,
     "M030": _NO_POOL,
     "M043": _NO_BATCH,
@@ -27,8 +23,6 @@ LEFT_OUT: Final[dict[str, str]] = {
     "M064": "a key's result stands in the key's own row: there is no journal whose slots could be taken in turn",
     "M074": "the operation key is the caller's, principal and operation included: there is no scope to forget",
     "M086": "a grant names its key and its digest: there is no list in which a position could stand for it",
-    "M119": _NEEDS_SCHEDULES,
-    "M123": _NEEDS_SCHEDULES,
     "M124": _NEEDS_FAULTS,
     "M125": _NEEDS_FAULTS,
     "M127": "no engine forks a process that has a store open: each opens its own connections after the fork",

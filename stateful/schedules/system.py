@@ -19,7 +19,7 @@ from model.actions import Action, Step, Verb, instant
 from model.contracts import Contracts, Limits
 from model.histories import Call, DispatcherHistory, Judge, Operation, Verdict, merged, precedes, said, same_slots
 from model.properties import ANSWERS, CONFORMS, Moment, broken, witnessed
-from model.words import Kind, Outcome, Stores, World
+from model.words import Kind, Outcome, Slot, Stores, World
 from stateful.because import because
 from stateful.bench import KILLED, Bench, Process, SubjectFailedError
 from stateful.boundaries import Gate
@@ -332,8 +332,10 @@ class ProgramSystem:
         """Hold one transition against the properties. Where the call has not answered, nothing is said of its answer."""
         rig, after = self._rig, self._read
         action, key, token = call.action, call.action.key, call.token
-        if self._changed(call, before) & call.changed:
-            action, key, token = _NEUTRAL, -1, 0  # one write of several: only what is stored is in question
+        changes = self._changed(call, before)
+        if call.changed and (changes & call.changed or not (changes or call.authorised)):
+            # One write of several, or the end after the last: only what is stored is in question.
+            action, key, token = _NEUTRAL, -1, 0
         elif call.authorised:
             wake = f"wake w{action.worker + 1} {action.choice}"
             action = rig.model.alphabet.by_label[wake]
@@ -353,7 +355,7 @@ class ProgramSystem:
             return set()
         was, now = before.slots[key], self._read.slots[key]
         parts = {
-            "ledger": (was.intent, was.approval, was.lease) != (now.intent, now.approval, now.lease),
+            "ledger": _ledger(was) != _ledger(now),
             "sink": (was.effects, was.fence, was.calls) != (now.effects, now.fence, now.calls),
             "checkpoint": was.progress != now.progress,
         }
@@ -480,6 +482,10 @@ class ProgramSystem:
                         ANSWERS.id, f"{rig.current.label}: no answer within {ORDER_SECONDS} s"
                     )
         return self._rested[state]
+
+
+def _ledger(slot: Slot) -> tuple[object, ...]:
+    return slot.intent, slot.approval, slot.lease, slot.token_high
 
 
 def _by_lane(call: Call) -> tuple[int, int]:
