@@ -28,7 +28,7 @@ from stateful.order import ORDER_SECONDS, Rig
 from stateful.shard import recorded, silenced
 from stateful.spoken import placed
 from stateful.story import Line, Story, tell
-from stateful.subject import load_subject
+from stateful.subject import Subject, load_subject
 from stateful.trace import SURVIVED, Trace
 from stateful.trouble import NoRoomError, ReplayError
 from stateful.workers import STOPS, start, terminating
@@ -71,9 +71,17 @@ def told_again(trace: Trace) -> tuple[Story, dict[str, bytes]]:
 
 def _told(trace: Trace, record: Path | None) -> tuple[Story, dict[str, bytes]]:
     subject = load_subject(trace.subject, trace.mistake, probe=False)
-    with Rig(subject, trace.contracts, in_memory=False, workers=trace.workers, keys=trace.keys) as rig:
+    with _rig(subject, trace) as rig:
         rig.recorder = record
         return tell(rig, trace), rig.medium.snapshot()
+
+
+def _rig(subject: Subject, trace: Trace) -> Rig:
+    if trace.scheduled is None:
+        return Rig(subject, trace.contracts, in_memory=False, workers=trace.workers, keys=trace.keys)
+    from stateful.schedules.system import ScheduledRig
+
+    return ScheduledRig(subject, trace.contracts, workers=trace.workers, keys=trace.keys)
 
 
 def replayed(trace: Trace, times: int = 1) -> Replayed:

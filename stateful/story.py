@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import evolve, field, frozen
 
@@ -10,6 +10,7 @@ from model.properties import PROPERTIES
 from model.words import Capability, Slot, Stores
 from stateful.judge import Finding, told
 from stateful.order import Ran, Rig
+from stateful.schedules.program import Scheduled
 from stateful.spoken import clean
 from stateful.trace import SURVIVED, Trace
 
@@ -30,6 +31,10 @@ class Line:
     """Whether it belongs to quiesce."""
     place: str = field(default="", converter=clean)
     """Where its process died, if that is known."""
+    in_lanes: bool = False
+    """Whether processes ran side by side then."""
+    lane: int = -1
+    """Whose it is where processes run side by side."""
 
     @property
     def done(self) -> str:
@@ -70,15 +75,12 @@ class Story:
         own = [line for line in self.lines if not line.at_rest]
         yield f"{verdict}  {head}"
         yield f"  {describe(self.trace)}; {counted(len(own), 'step')}"
-        width = max((len(line.done) for line in self.lines), default=0)
-        answers = max((len(line.answer) for line in self.lines), default=0)
-        resting = False
-        for line in self.lines:
-            if line.at_rest and not resting:
-                resting = True
-                yield "   -- then everyone restarts and runs to rest --"
-            left = f"  {line.number:>3}  {line.done:<{width}}  {line.answer:<{answers}}"
-            yield f"{left}  {'; '.join(line.changes)}".rstrip()
+        before = [line for line in own if not line.in_lanes]
+        yield from _steps(before)
+        yield from _side_by_side([line for line in own if line.in_lanes])
+        if len(own) < len(self.lines):
+            yield "   -- then everyone restarts and runs to rest --"
+            yield from _steps(self.lines[len(own) :])
         if self.finding:
             yield f"  => {self.finding.detail}"
         elif self.seen:
@@ -86,6 +88,27 @@ class Story:
             yield "  it did not happen again when the order was replayed" + (
                 "" if self.doubtful else "; it was seen when a process really died"
             )
+
+
+def _steps(lines: Sequence[Line]) -> Iterator[str]:
+    width = max((len(line.done) for line in lines), default=0)
+    answers = max((len(line.answer) for line in lines), default=0)
+    for line in lines:
+        left = f"  {line.number:>3}  {line.done:<{width}}  {line.answer:<{answers}}"
+        yield f"{left}  {'; '.join(line.changes)}".rstrip()
+
+
+def _side_by_side(lines: Sequence[Line]) -> Iterator[str]:
+    """A column for each lane; what concerns them all stands in the first."""
+    if not lines:
+        return
+    lanes = 1 + max(line.lane for line in lines)
+    widths = [max((len(x.done) for x in lines if max(x.lane, 0) == n), default=2) for n in range(lanes)]
+    yield "   -- then side by side --"
+    yield "       " + "  ".join(f"{f'w{n + 1}':<{width}}" for n, width in enumerate(widths)).rstrip()
+    for line in lines:
+        cells = [f"{line.done if max(line.lane, 0) == n else '':<{width}}" for n, width in enumerate(widths)]
+        yield f"  {line.number:>3}  {'  '.join(cells)}  {'; '.join(line.changes)}".rstrip()
 
 
 def counted(number: int, noun: str) -> str:
@@ -101,18 +124,55 @@ def describe(trace: Trace) -> str:
 
 
 def tell(rig: Rig, trace: Trace) -> Story:
-    """Replay a trace on a rig, and tell what happened. The stores stay as the order left them."""
+    """Replay a trace on a rig, and tell what happened. The stores stay as the order left them.
+
+    A trace with lanes needs a ``ScheduledRig``.
+    """
     seen: list[Stores] = [rig.model.first().stores]
     rig.on_step = lambda: seen.append(rig.judge.stores)
     try:
+        if trace.scheduled is not None:
+            return _tell_lanes(rig, trace, trace.scheduled, seen)
         ran = rig.run(trace.steps, until=trace.expect)
     finally:
         rig.on_step = None
-    capabilities = rig.subject.capabilities
-    believed = Capability.LEDGER not in capabilities
-    if believed and Capability.LEASES not in capabilities:
-        seen = [evolve(s, slots=tuple(evolve(slot, lease=None) for slot in s.slots)) for s in seen]
-    return Story(trace, tuple(_lines(ran, seen, believed=believed)), ran.finding)
+    return Story(trace, tuple(_lines(ran, _as_known(rig, seen), believed=_believes(rig))), ran.finding)
+
+
+def _believes(rig: Rig) -> bool:
+    return Capability.LEDGER not in rig.subject.capabilities
+
+
+def _as_known(rig: Rig, seen: list[Stores]) -> list[Stores]:
+    """What was seen, without the model's leases where the subject has none."""
+    if not _believes(rig) or Capability.LEASES in rig.subject.capabilities:
+        return seen
+    return [evolve(s, slots=tuple(evolve(slot, lease=None) for slot in s.slots)) for s in seen]
+
+
+def _tell_lanes(rig: Rig, trace: Trace, scheduled: Scheduled, seen: list[Stores]) -> Story:
+    from stateful.schedules.play import play
+    from stateful.schedules.system import ProgramSystem, ScheduledRig
+    from stateful.schedules.telling import spoken
+
+    assert isinstance(rig, ScheduledRig)
+    system = ProgramSystem(rig, scheduled.program(trace.steps), keep_story=True)
+    finding = system.prepare()
+    led_up = list(rig.told)
+    if finding is None:
+        finding = play(system, scheduled.turns)
+    believed = _believes(rig)
+    lines = list(_lines(Ran(tuple(led_up), finding, len(led_up)), _as_known(rig, seen), believed=believed))
+    for said in spoken(system.story):
+        changed = tuple(changes(said.before, said.after, believed=believed))
+        lines.append(Line(len(lines) + 1, said.text, "", changed, at_rest=False, in_lanes=True, lane=said.lane))
+    rested = rig.told[len(led_up) :]
+    known = [system.stores, *seen[len(led_up) + 1 :]]
+    for number, step in enumerate(rested):
+        is_known = number + 1 < len(known)
+        changed = tuple(changes(known[number], known[number + 1], believed=believed)) if is_known else ()
+        lines.append(Line(len(lines) + 1, step.step.label, told(step.outcome), changed, at_rest=True))
+    return Story(trace, tuple(lines), finding)
 
 
 def _lines(ran: Ran, seen: list[Stores], *, believed: bool) -> Iterator[Line]:

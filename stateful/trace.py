@@ -7,17 +7,32 @@ import json
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from model.actions import ALPHABET, Alphabet, Step, UnknownActionError, Verb
 from model.contracts import Contracts, UnknownContractError, contracts_from
 from model.properties import PROPERTIES
 from stateful import spoken
+from stateful.schedules import written
+from stateful.schedules.program import Scheduled
+from stateful.schedules.written import ScheduleError, schedule_from_json, schedule_to_json
 
 FORMAT = "survives-trace"
-VERSION = 1
+VERSION = 2
+"""Of a trace with lanes; one without is written as version 1, which older ones read."""
 SURVIVED = "survived"
-FIELDS = ("format", "version", "subject", "mistake", "contracts", "workers", "keys", "steps", "expect")
+FIELDS = (
+    "format",
+    "version",
+    "subject",
+    "mistake",
+    "contracts",
+    "workers",
+    "keys",
+    "steps",
+    *written.FIELDS,
+    "expect",
+)
 KILL_AT_MAX = 10_000
 """No operation has nearly as many boundaries."""
 COUNT_MAX = 9
@@ -33,7 +48,7 @@ class Trace:
     """A failure order: on which subject, under which contracts, which steps, and what is to come of it.
 
     ``expect`` is the identifier of the property that it breaks, or ``survived``. ``mistake`` names the seeded mistake
-    that the subject had, or is empty.
+    that the subject had, or is empty. With ``scheduled``, the steps lead up to lanes that run side by side.
     """
 
     subject: str
@@ -43,28 +58,44 @@ class Trace:
     mistake: str = ""
     workers: int = 2
     keys: int = 2
+    scheduled: Scheduled | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The trace as a JSON document."""
+        lanes = schedule_to_json(self.scheduled, step_to_json) if self.scheduled is not None else {}
         return {
             "format": FORMAT,
-            "version": VERSION,
+            "version": VERSION if lanes else 1,
             "subject": self.subject,
             "mistake": self.mistake,
             "contracts": self.contracts.to_json(),
             "workers": self.workers,
             "keys": self.keys,
             "steps": [step_to_json(s) for s in self.steps],
+            **lanes,
             "expect": self.expect,
         }
 
     def write(self, path: Path) -> None:
         """Write the trace, one step a line so that two traces can be compared by eye."""
         document = self.to_json()
-        steps = ",\n".join(f"    {json.dumps(s)}" for s in document.pop("steps"))
-        expect = document.pop("expect")
+        lists = {name: document.pop(name) for name in ("steps", "lanes", "schedule", "expect") if name in document}
         head = json.dumps(document, indent=2).removesuffix("\n}")
-        path.write_text(f'{head},\n  "steps": [\n{steps}\n  ],\n  "expect": {json.dumps(expect)}\n}}\n', "utf-8")
+        body = "".join(f",\n  {json.dumps(name)}: {_lines(value)}" for name, value in lists.items())
+        path.write_text(f"{head}{body}\n}}\n", "utf-8")
+
+
+def _lines(value: Any, indent: str = "  ") -> str:
+    """JSON with one line for each member of a list, and for each list of an object."""
+    if isinstance(value, list) and value:
+        inner = f",\n{indent}  ".join(json.dumps(one) for one in value)
+        return f"[\n{indent}  {inner}\n{indent}]"
+    if isinstance(value, dict) and value:
+        inner = f",\n{indent}  ".join(
+            f"{json.dumps(name)}: {_lines(one, indent + '  ')}" for name, one in value.items()
+        )
+        return f"{{\n{indent}  {inner}\n{indent}}}"
+    return json.dumps(value)
 
 
 def step_to_json(step: Step) -> dict[str, Any]:
@@ -133,7 +164,7 @@ def read_trace(path: Path) -> Trace:
         raise TraceError(f"trace {path} is no trace: {error}") from error
     try:
         return trace_from_json(document)
-    except (TraceError, UnknownActionError, UnknownContractError) as error:
+    except (TraceError, ScheduleError, UnknownActionError, UnknownContractError) as error:
         raise TraceError(f"trace {path}: {error}") from error
 
 
@@ -148,16 +179,10 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def trace_from_json(document: Any) -> Trace:
-    """The trace in a JSON document. Raises TraceError, UnknownActionError or UnknownContractError."""
+    """The trace in a JSON document. Raises TraceError, ScheduleError, UnknownActionError or UnknownContractError."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise TraceError(f'this is no trace: its "format" is not {FORMAT!r}')
-    version = document.get("version")
-    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise TraceError(f"version {version!r} is not a trace version; this survives reads version {VERSION}")
-    if version > VERSION:
-        raise TraceError(
-            f"version {version} is of the future; this survives reads version {VERSION}: update survives"
-        )
+    version = _version(document)
     _refuse_strangers(document)
     workers, keys = (_count(document, name) for name in ("workers", "keys"))
     choices = document.get("contracts", {})
@@ -173,7 +198,7 @@ def trace_from_json(document: Any) -> Trace:
     for name in ("subject", "mistake"):
         if not isinstance(document.get(name, ""), str):
             raise TraceError(f'"{name}" is {document[name]!r}, not a string')
-    return Trace(
+    trace = Trace(
         subject=document.get("subject", ""),
         contracts=contracts_from(choices),
         steps=tuple(step_from_json(raw, n, alphabet) for n, raw in enumerate(raw_steps, start=1)),
@@ -182,6 +207,22 @@ def trace_from_json(document: Any) -> Trace:
         workers=workers,
         keys=keys,
     )
+    if "lanes" not in document and "schedule" not in document:
+        return trace
+    if version == 1:
+        raise TraceError('a trace of version 1 has no "lanes" and no "schedule"; its version is 2')
+    return evolve(trace, scheduled=schedule_from_json(document, workers, alphabet, step_from_json))
+
+
+def _version(document: dict[str, Any]) -> int:
+    version = document.get("version")
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise TraceError(f"version {version!r} is not a trace version; this survives reads version {VERSION}")
+    if version > VERSION:
+        raise TraceError(
+            f"version {version} is of the future; this survives reads version {VERSION}: update survives"
+        )
+    return version
 
 
 def _refuse_strangers(document: dict[str, Any]) -> None:

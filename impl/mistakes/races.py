@@ -80,7 +80,7 @@ class StatementRepeatedOnStaleReads(Ledger):
                 plain("BEGIN IMMEDIATE")
                 return plain(sql, parameters)
 
-        self._execute = stubborn  # type: ignore[assignment]  # a stand-in for the connection's method
+        self._execute = stubborn
         return super()._transact(work, *args, **kwargs)
 
 
@@ -113,6 +113,7 @@ class TokenReadBack(Ledger):
     """Whoever was slow is told the token of its successor."""
 
     def claim(self, key: str) -> Answer | Request:
+        """Grant the lease, and read afterwards with which token."""
         answer = super().claim(key)
         if not isinstance(answer, Answer) or answer.kind is not Kind.OK:
             return answer

@@ -68,6 +68,11 @@ class Lane(Gate):
         self._failure: BaseException | None = None
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether it tried, and a lock was taken."""
+        return self.blocked is not None
+
+    @property
     def is_blocked(self) -> bool:
         """Whether a lock that it needs is taken, as far as is known without trying."""
         return self.blocked is not None or (self.next is not None and self.next[0].must_wait(self.next[1]))
@@ -233,7 +238,7 @@ class Scheduler:
     def _stepped(self, lane: Lane) -> Footprint | None:
         lane.blocked = None
         lane.run()
-        if lane.blocked is not None:
+        if lane.is_waiting:
             return None
         self._unblock(lane.writes)
         return Footprint(lane.reads, lane.writes, lane.begins, lane.ends)

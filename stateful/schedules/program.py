@@ -8,15 +8,13 @@ and nearly the same on another dispatcher.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
-from model.actions import ALPHABET, Action, Step, Verb
+from model.actions import Action, Step, Verb
 
 RUN, KILL, BUSY, TIME = "run", "kill", "busy", "time"
-END = 0
-"""The boundary after the last: the lane has finished."""
 LANE_VERBS = frozenset(Verb) - {Verb.ADVANCE, Verb.JUMP_WALL, Verb.KILL, Verb.RESTART, Verb.STALL, Verb.WAKE}
 """What a lane may call. It is frozen anywhere by not being chosen, so that it needs no stall."""
 
@@ -55,31 +53,54 @@ def _called(actions: tuple[Action, ...]) -> str:
 class Turn:
     """One piece of a schedule: what happened, to which lane, and where the lane then stood.
 
-    ``call`` counts the lane's calls from 1, ``boundary`` the boundaries of the call from 1; END is past them all.
-    ``before`` names the boundary for the reader, and so that a changed dispatcher is noticed.
+    ``call`` counts the lane's calls from 1, ``boundary`` the boundaries of the call from 1; 0 and 0 are past them all.
+    ``before`` names the boundary for the reader. ``move`` is what time did.
     """
 
     do: str
     lane: int = -1
     call: int = 0
-    boundary: int = END
+    boundary: int = 0
     before: str = field(default="", eq=False)
+    move: Action | None = None
 
     @property
     def name(self) -> str:
         """The lane's name."""
         return lane_name(self.lane) if self.lane >= 0 else ""
 
-    def to_json(self) -> dict[str, Any]:
-        """For a trace."""
-        out: dict[str, Any] = {"do": self.do}
-        if self.lane >= 0:
-            out["lane"] = self.name
-        if self.do == RUN:
-            out["until"] = (
-                {"call": self.call, "boundary": self.boundary, "before": self.before} if self.call else "end"
-            )
-        return out
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the lane had finished."""
+        return self.call == 0
+
+
+@frozen
+class Scheduled:
+    """A program's lanes and one schedule of them: what a trace adds to the steps that lead up to it."""
+
+    lanes: tuple[tuple[Action, ...], ...]
+    turns: tuple[Turn, ...]
+
+    @property
+    def length(self) -> int:
+        """How many calls, deaths and moves of time there are."""
+        return sum(map(len, self.lanes)) + sum(turn.do in {KILL, TIME} for turn in self.turns)
+
+    @property
+    def switches(self) -> int:
+        """How often another lane goes on."""
+        return sum(turn.do in {RUN, BUSY} for turn in self.turns)
+
+    def program(self, setup: tuple[Step, ...]) -> Program:
+        """The program that the schedule is one of."""
+        return Program(
+            setup,
+            self.lanes,
+            moves=tuple(turn.move for turn in self.turns if turn.move is not None),
+            kills=sum(turn.do == KILL for turn in self.turns),
+            waits_end=any(turn.do == BUSY for turn in self.turns),
+        )
 
 
 def lane_name(index: int) -> str:
@@ -87,8 +108,8 @@ def lane_name(index: int) -> str:
     return f"w{index + 1}"
 
 
-def turns_of(places: list[Turn]) -> tuple[Turn, ...]:
-    """Turns without those in which a lane was left only to be chosen again."""
+def turns_of(places: Iterable[Turn]) -> tuple[Turn, ...]:
+    """Turns without those at which a lane stood still only to be chosen again."""
     out: list[Turn] = []
     for turn in places:
         if out and turn.do == RUN and out[-1].do == RUN and out[-1].lane == turn.lane:
@@ -96,13 +117,3 @@ def turns_of(places: list[Turn]) -> tuple[Turn, ...]:
         else:
             out.append(turn)
     return tuple(out)
-
-
-def with_lane(program: Program, index: int, calls: tuple[Action, ...]) -> Program:
-    """The program with one lane's calls replaced."""
-    return evolve(program, lanes=(*program.lanes[:index], calls, *program.lanes[index + 1 :]))
-
-
-def touches_stores(action: Action) -> bool:
-    """Whether a call can be interleaved at all."""
-    return ALPHABET[action.verb].stores

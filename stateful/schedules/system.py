@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
+from math import inf
 from pathlib import Path
 
 from attrs import define, field, frozen
@@ -94,16 +95,16 @@ class CallUnderWay:
 
 @frozen
 class Said:
-    """One thing that happened in a run, for the story."""
+    """One thing that happened in a run, for the story. ``lane`` is -1 where time moved, ``call`` -1 between calls."""
 
-    turn: Turn
+    lane: int
+    call: int
     action: Action | None
     did: str
-    """The boundary that was passed."""
+    """The boundary that was passed, or before which it died."""
     outcome: Outcome | None
     before: Stores
     after: Stores
-    now_ms: int
 
 
 class ProgramSystem:
@@ -155,6 +156,11 @@ class ProgramSystem:
             self._what_is_decided_by = resources.bit("clock", "now") | resources.tables(ledger, DECISIVE)
         self._historian = Judge(DispatcherHistory(rig.model, rig.judge.world, busy=self.program.waits_end))
         return None
+
+    @property
+    def stores(self) -> Stores:
+        """What the oracle read last while the lanes ran."""
+        return self._read
 
     # -- one run, choice by choice ----------------------------------------------------------------------------
 
@@ -230,6 +236,11 @@ class ProgramSystem:
     def _begins(self, call: CallUnderWay) -> None:
         call.begin = self._event()
 
+    def stands(self, index: int) -> tuple[float, int]:
+        """Where a lane stands: the call that it is in, from 1, and the boundary of it; past all if it has finished."""
+        lane, under = self._lanes[index], self._under[index]
+        return (inf, 0) if lane.finished or under is None else (under.index + 1, lane.passed)
+
     def options(self) -> Sequence[str]:
         """Who can go on, the lane that ran last first; then a move of time; then deaths."""
         if self.finding is not None:
@@ -294,10 +305,8 @@ class ProgramSystem:
         return under.action if under is not None else _NEUTRAL
 
     def _turn(self, do: str, index: int) -> Turn:
-        lane, under = self._lanes[index], self._under[index]
-        if lane.finished or under is None:
-            return Turn(do, index)
-        return Turn(do, index, under.index + 1, lane.passed, named(lane.at))
+        call, boundary = self.stands(index)
+        return Turn(do, index) if call == inf else Turn(do, index, int(call), boundary, named(self._lanes[index].at))
 
     # -- what a transition did --------------------------------------------------------------------------------
 
@@ -323,10 +332,11 @@ class ProgramSystem:
                 self._judge(now, KILLED, before, self._lanes[index].read_ms)
             self._note(now, before)
         if self._keep_story:
-            outcome = ended[0].outcome if ended else None
-            action = now.action if now is not None else None
-            now_ms = self._rig.time.now_ms
-            self.story.append(Said(self.turns[-1], action, named(did), outcome, before, self._read, now_ms))
+            self._say(index, now, named(did), ended[0].outcome if ended else None, before)
+
+    def _say(self, index: int, call: CallUnderWay | None, did: str, outcome: Outcome | None, before: Stores) -> None:
+        number, action = (call.index, call.action) if call is not None else (-1, None)
+        self.story.append(Said(index, number, action, did, outcome, before, self._read))
 
     def _judge(self, call: CallUnderWay, outcome: Outcome, before: Stores, read_ms: int | None) -> None:
         """Hold one transition against the properties. Where the call has not answered, nothing is said of its answer."""
@@ -396,9 +406,9 @@ class ProgramSystem:
         # Once time stands still, reading it is no boundary any more: the lanes before one may pass it unseen.
         self._environment(Operation(move, -1, at_ms), Outcome(Kind.OK))
         self._rig.time.may_move = bool(self._moves_left)
-        self.turns.append(Turn(TIME))
+        self.turns.append(Turn(TIME, move=move))
         if self._keep_story:
-            self.story.append(Said(self.turns[-1], move, "", None, self._read, self._read, at_ms))
+            self.story.append(Said(-1, -1, move, "", None, self._read, self._read))
         return Footprint(self._what_is_decided_by, self._scheduler.resources.bit("clock", "now"))
 
     def _environment(self, operation: Operation, outcome: Outcome) -> None:
@@ -418,10 +428,7 @@ class ProgramSystem:
         self._environment(Operation(self._rig.model.alphabet.by_label[f"kill {self._names[index]}"], -1), KILLED)
         self.turns.append(self._turn(KILL, index))
         if self._keep_story:
-            action = under.action if under is not None else None
-            self.story.append(
-                Said(self.turns[-1], action, named(did), KILLED, self._read, self._read, self._rig.time.now_ms)
-            )
+            self._say(index, under, named(did), KILLED, self._read)
         self.crash_states.add((index, self._read, self._rig.time.now_ms))
         # Not an end that others may begin after: what it did is done, and where it died among them changes nothing.
         return Footprint(0, footprint.writes | self._scheduler.resources.bit("deaths", "left"))
