@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 
-from benchmarks import conformance, explorer, kills, machine, reduction, walk
+from benchmarks import conformance, explorer, histories, kills, machine, reduction, walk
 from benchmarks.rows import Row
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
@@ -17,6 +17,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "kills": kills.rows,
     "reduction": reduction.rows,
     "explorer": explorer.rows,
+    "histories": histories.rows,
 }
 _MET = {True: "yes", False: "no", None: "-"}
 _HEAD = ("what", "ours", "floor", "ratio", "target", "met", "measured against")

@@ -199,6 +199,16 @@ def test_what_is_cut_off_is_undecided() -> None:
     ]
 
 
+def test_the_bound_is_for_all_groups() -> None:
+    """Groups share the bound: what one has used up is not there for the next."""
+    calls = [Call(0, "a write 1", 1, 2, "ok"), Call(1, "b write 1", 3, 4, "ok")]
+    needed = explain(Registers(), calls).configurations
+
+    assert [Verdict.UNDECIDED, Verdict.EXPLAINED] == [
+        _verdict(Registers(), *calls, states_max=n) for n in (needed - 1, needed)
+    ]
+
+
 def test_ends_that_are_cut_off_are_undecided() -> None:
     """Where all ends are asked for, finding some of them within the bound decides nothing."""
     calls = [Call(0, "write 1", 1, 3, "ok"), Call(1, "write 2", 2, 4, "ok")]
@@ -215,6 +225,25 @@ def test_orders_that_meet_are_followed_once() -> None:
     calls = [Call(n, "read", n + 1, n + 20, 0) for n in range(8)]
 
     assert 256 == explain(Register(), calls).configurations
+
+
+def test_each_end_is_asked_about_once() -> None:
+    """An end that several orders reach is accepted or turned down once."""
+    asked: list[int] = []
+    calls = [Call(0, "write 1", 1, 3, "ok"), Call(1, "write 2", 2, 4), Call(2, "write 2", 5)]
+
+    explain(Register(), calls, accepts=lambda group, state: asked.append(state))
+
+    assert sorted(set(asked)) == sorted(asked) == [1, 2]
+
+
+def test_a_judge_that_forgot_judges_the_same(monkeypatch) -> None:
+    """A judge that remembers too much starts afresh, and finds what it found before."""
+    calls = [Call(n, f"write {n}", n + 1, n + 9, "ok") for n in range(3)]
+    monkeypatch.setattr("model.histories.judge.STATES_KEPT", 1)
+    used = Judge(Register())
+
+    assert used.explain(calls) == used.explain(calls)
 
 
 def test_the_judge_is_deterministic() -> None:

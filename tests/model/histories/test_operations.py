@@ -7,12 +7,12 @@ from collections import Counter
 import pytest
 from attrs import evolve
 
-from model.contracts import CHOICES, Contracts
+from model.contracts import CHOICES, Contracts, Idempotency
 from model.histories import DispatcherHistory, Done, Operation, Verdict, explain, merged, said
-from model.histories.memos import Claiming, Found
+from model.histories.memos import Asking, Claiming, Found
 from model.step import Model
-from model.words import Kind, Outcome, Reply, State
-from tests.model.histories.generated import WEIGHTS, chance_of
+from model.words import Grant, Kind, Outcome, Reply, State
+from tests.model.histories.generated import PRELUDES, WEIGHTS, chance_of
 
 READY = ("submit k1 p1", "approve k1 p1", "claim w1 k1")
 UNKNOWN = (*READY, "dispatch w1 k1 silent", "acknowledge w1 k1")
@@ -43,10 +43,12 @@ def _alone(specification: DispatcherHistory, world, label: str):
 def test_alone_an_operation_does_what_the_model_does(contracts) -> None:
     """When nobody interferes, all stages of any operation in any world add up to the model's step."""
     model = Model(contracts)
-    for seed in range(4):
+    for seed, prelude in enumerate(PRELUDES):
         chance, world = chance_of(seed), model.first()
+        for label in prelude:
+            world, _outcome = model.step(world, model.alphabet.by_label[label])
         specification = DispatcherHistory(model, world)
-        for _ in range(50):
+        for _ in range(25):
             actions = model.alphabet.all_enabled(world, contracts)
             for action in actions:
                 assert model.step(world, action) == _alone(specification, world, action.label)[1:], action.label
@@ -164,6 +166,18 @@ def test_a_claim_that_was_outrun_is_refused(history_of) -> None:
     assert (Claiming(2, is_told=True), world, Done(Outcome(Kind.REFUSED))) == (memo, then, done)
 
 
+def test_an_outrun_claim_lowers_no_fence(history_of) -> None:
+    """A claim that tells the sink of its token after a newer one was told changes nothing there."""
+    specification = history_of(*UNKNOWN, "advance k1 lease")
+    world, memo = _only(specification, specification.first_world, "claim w2 k1")
+    for label in ("claim w1 k1", "release w1 k1", "claim w1 k1"):
+        _stages, world, _outcome = _alone(specification, world, label)
+
+    then, _memo = _only(specification, world, "claim w2 k1", memo)
+
+    assert (3, world) == (then.stores.slots[0].fence, then)
+
+
 def test_a_claim_is_granted_where_nothing_is_in_flight_any_more(history_of) -> None:
     """A claim that told the sink of a token gets the next one, untold, once the key was settled and given back."""
     specification = history_of(*READY, "dispatch w1 k1 lost", "acknowledge w1 k1", "advance k1 lease")
@@ -216,6 +230,23 @@ def test_a_reconcile_checks_its_guards_again(history_of) -> None:
     assert (world, Done(Outcome(Kind.REFUSED)), 2) == (then, done, then.stores.slots[0].fence)
 
 
+def test_the_ledger_knows_no_fence(history_of) -> None:
+    """Whatever the sink was told of newer tokens, the ledger's stages of a reconcile go by the lease alone."""
+    specification = history_of(*UNKNOWN)
+    world = specification.first_world
+    slot = evolve(world.stores.slots[0], fence=9)
+    world = evolve(world, stores=evolve(world.stores, slots=(slot, *world.stores.slots[1:])))
+
+    begun = _only(specification, world, "reconcile w1 k1")
+    then, done = _only(specification, world, "reconcile w1 k1", Found((True,)))
+
+    assert ((world, Asking("p1")), Outcome(Kind.REPLAYED, "", 1), 9) == (
+        begun,
+        done.outcome,
+        then.stores.slots[0].fence,
+    )
+
+
 def test_an_older_token_asks_in_vain(history_of) -> None:
     """A reconcile that comes to the sink after a newer token is refused and changes nothing."""
     specification = history_of(*UNKNOWN)
@@ -266,6 +297,30 @@ def test_the_last_grant_may_be_outdated_when_it_comes_again(history_of) -> None:
         )
 
     assert [True, True] == refused
+
+
+def test_a_denial_is_never_too_old(history_of) -> None:
+    """A denial that is handed in after a later grant takes its place all the same."""
+    specification = history_of("submit k1 p1")
+    world, memo = _only(specification, specification.first_world, "deny k1")
+    for label in ("advance tick", "approve k1 p1"):
+        _stages, world, _outcome = _alone(specification, world, label)
+
+    then, done = _only(specification, world, "deny k1", memo)
+
+    assert (Kind.OK, Grant.DENIED) == (done.outcome.kind, then.stores.slots[0].approval.status)
+
+
+@pytest.mark.parametrize("before", [(), ("submit k1 p1",)], ids=["of nothing known", "of another payload"])
+def test_a_denial_names_the_payload_it_was_signed_for(history_of, before) -> None:
+    """A denial names what stood under the key when it was signed, and leaves the key what it is now."""
+    specification = history_of(*before, contracts=Contracts(idempotency=Idempotency.NONE))
+    world, memo = _only(specification, specification.first_world, "deny k1")
+    _stages, world, _outcome = _alone(specification, world, "submit k1 p2")
+
+    then, _done = _only(specification, world, "deny k1", memo)
+
+    assert ("p1", "p2") == (then.stores.slots[0].approval.digest, then.stores.slots[0].intent.digest)
 
 
 def test_the_same_grant_twice_is_a_replay(history_of, calls_of) -> None:
@@ -335,6 +390,31 @@ def test_a_busy_ledger_shows_nothing_overdue(history_of) -> None:
     assert [(1, ((1, 100), None)), (0, (None, None))] == [
         (done.outcome.value, then.workers[1].view) for then, done in (usual, busy)
     ]
+
+
+def test_what_was_seen_overdue_is_used_up(history_of) -> None:
+    """A reaping that a busy ledger refused has used up what was seen, as any other, and no store has changed."""
+    specification = history_of(*READY, "advance k1 lease", "reap_read w2", busy=True)
+    operation = Operation(specification.model.alphabet.by_label["reap_apply w2"], 1)
+
+    _usual, (then, done) = specification.stages(specification.first_world, operation, None)
+
+    assert (Kind.REFUSED, None) == (done.outcome.kind, then.workers[1].view)
+    assert specification.first_world.stores == then.stores
+
+
+def test_time_never_goes_back(history_of) -> None:
+    """An instant that has passed already is no move of time."""
+    specification = history_of("submit k1 p1", "advance tick")
+    action = specification.model.alphabet.by_label["advance k1 deadline"]
+
+    times = [
+        then.now_ms
+        for at_ms in (0, 7)
+        for then, _done in specification.stages(specification.first_world, Operation(action, 9, at_ms), None)
+    ]
+
+    assert [1, 7] == times
 
 
 def test_the_dead_do_nothing(history_of, calls_of, environment) -> None:

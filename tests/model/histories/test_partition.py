@@ -77,6 +77,7 @@ def _scopes(specification: DispatcherHistory, calls: tuple[Call, ...]) -> list[s
         ([(0, "reap_read w1", 1, 2, "ok")], [{0, 1}]),
         ([(0, "stall w1 k1", 1, 2, "ok"), (0, "wake w1 done", 3, 4, "ok 1")], [{0}, {1}]),
         ([(0, "wake w1 done", 3, 4, "ok 1")], [{0, 1}]),
+        ([(0, "wake w1 done", 3, 4, "ok 1"), (0, "stall w1 k2", 5, 6, "ok")], [{0, 1}]),
     ],
 )
 def test_calls_stand_in_groups(history_of, calls_of, rows, scopes) -> None:
