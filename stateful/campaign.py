@@ -282,7 +282,9 @@ def explained(shard: Shard, tally: Tally, scratch: Path) -> Tally:
 
 def trace_of(subject: Subject, contracts: Contracts, broken: Broken) -> Trace:
     """The trace of a broken promise."""
-    return Trace(subject.name, contracts, broken.steps, broken.property_id, subject.mistake)
+    return Trace(
+        subject.name, contracts, broken.steps, broken.property_id, subject.mistake, scheduled=broken.scheduled
+    )
 
 
 __all__ = ["Budget", "Campaign", "Verdict", "explained", "plan", "reduced", "run_shard", "trace_of"]

@@ -120,7 +120,7 @@ class Display:
         table.add_column()
         width = max(len(p.status) for p in verdict.properties)
         for prop in verdict.properties:
-            said = prop.name + (f" ({counted(len(prop.broken.steps), 'step')})" if prop.broken else "")
+            said = prop.name + (f" ({counted(prop.broken.length, 'step')})" if prop.broken else "")
             if self._out.is_terminal:
                 table.add_row(f"[{STYLE[prop.status]}]{prop.status}[/]", escape(said))
             else:

@@ -21,7 +21,7 @@ from stateful.subject import DEFAULT_SUBJECT
 from stateful.verdict import Broken, Tally
 from stateful.workers import Interrupted, run_shards
 
-ORDERS = {"walk": 3_000, "machine": 400, "kills": 1}
+ORDERS = {"walk": 3_000, "machine": 400, "kills": 1, "interleavings": 20}
 """The most that an engine tries: orders, for kills one whole catalogue."""
 SECONDS_MAX = 3_600
 
@@ -82,7 +82,7 @@ def _shard(mistake: str, engine: str, seed: int, scratch: Path) -> Shard:
         index=0,
         seed=shard_seed(seed, engine, 0),
         size=ORDERS[engine],
-        part=0,
+        part=-1 if engine == "interleavings" else 0,
         subject=DEFAULT_SUBJECT,
         mistake=mistake,
         contracts=Contracts(),
@@ -101,11 +101,11 @@ def _row(one: str, tallies: list[Tally]) -> Row:
 
 def _worth(broken: Broken) -> tuple[bool, int]:
     """A named promise says more than a difference from the model, and a short order more than a long one."""
-    return broken.property_id == CONFORMS.id, len(broken.steps)
+    return broken.property_id == CONFORMS.id, broken.length
 
 
 def _caught(tally: Tally, broken: Broken) -> Caught:
-    return Caught(tally.engine, broken.property_id, broken.found_after, len(broken.steps))
+    return Caught(tally.engine, broken.property_id, broken.found_after, broken.length)
 
 
 def show_table(rows: list[Row], *, as_json: bool = False, as_markdown: bool = False) -> None:

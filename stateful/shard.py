@@ -21,11 +21,11 @@ from stateful import medium
 from stateful.order import Rig
 from stateful.reduce import Reducer
 from stateful.spoken import placed
-from stateful.subject import load_subject
+from stateful.subject import Subject, load_subject
 from stateful.trouble import NoRoomError
 from stateful.verdict import Broken, Tally
 
-ENGINES = ("machine", "walk", "kills")
+ENGINES = ("machine", "walk", "kills", "interleavings")
 HANG_RUNS_MAX = 3
 """A subject that hangs costs seconds a run: its order is hardly reduced."""
 PROGRESS_SECONDS = 0.25
@@ -80,9 +80,12 @@ def run_shard(shard: Shard, report: Callable[[Tally], None] | None = None) -> Ta
 
 def _run(shard: Shard, report: Callable[[Tally], None] | None) -> Tally:
     tally = Tally(shard.engine, shard.index, stop_at_first=shard.stop_at_first)
+    if shard.engine == "interleavings":
+        from stateful.schedules import guard
+
+        guard.install()  # before the subject binds what is guarded
     subject = load_subject(shard.subject, shard.mistake, folder=shard.folder, probe=False)
-    forks = shard.engine == "kills"
-    with Rig(subject, shard.contracts, in_memory=shard.engine == "walk", across_processes=forks) as rig:
+    with _rig(shard, subject) as rig:
         rig.recorder = shard.record
         if report is not None:
             tally.on_order = _paced(report)
@@ -99,6 +102,15 @@ def _run(shard: Shard, report: Callable[[Tally], None] | None) -> Tally:
     return tally
 
 
+def _rig(shard: Shard, subject: Subject) -> Rig:
+    if shard.engine == "interleavings":
+        from stateful.schedules.system import ScheduledRig
+
+        return ScheduledRig(subject, shard.contracts)
+    forks = shard.engine == "kills"
+    return Rig(subject, shard.contracts, in_memory=shard.engine == "walk", across_processes=forks)
+
+
 def _run_engine(shard: Shard, rig: Rig, tally: Tally) -> None:
     if shard.engine == "machine":
         from stateful.engines import machine
@@ -108,6 +120,12 @@ def _run_engine(shard: Shard, rig: Rig, tally: Tally) -> None:
         from stateful.engines import walk
 
         walk.walk(rig, shard.seed, shard.size, tally)
+    elif shard.engine == "interleavings":
+        from stateful.engines import interleavings
+        from stateful.schedules.system import ScheduledRig
+
+        assert isinstance(rig, ScheduledRig)
+        interleavings.run(rig, shard.seed, shard.part, shard.size, tally)
     else:
         from stateful.engines import kills
 
@@ -119,6 +137,10 @@ def _run_engine(shard: Shard, rig: Rig, tally: Tally) -> None:
 
 def reduced(rig: Rig, broken: Broken) -> Broken:
     """A broken promise with its order made one-minimal."""
+    if broken.scheduled is not None:
+        from stateful.schedules.reduce import reduced_program
+
+        return reduced_program(rig, broken)
     hangs = broken.property_id == ANSWERS.id and "no answer" in broken.detail
     done = Reducer(rig, broken.property_id, HANG_RUNS_MAX).reduce(broken.steps) if hangs else None
     done = done or Reducer(rig, broken.property_id).reduce(broken.steps)

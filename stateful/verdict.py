@@ -13,6 +13,7 @@ from model.actions import Step
 from model.properties import CONFORMS, PROPERTIES, WITNESSES
 from model.words import Capability, Kind
 from stateful.order import Ran, Rig
+from stateful.schedules.program import Scheduled
 from stateful.trace import Trace
 
 PATIENCE = 300
@@ -50,11 +51,18 @@ class Broken:
     """Whether no single step can be taken out or made simpler."""
     runs: int = 0
     """How many runs the reduction took."""
+    scheduled: Scheduled | None = None
+    """What ran side by side after the steps, if something did."""
 
     @property
-    def rank(self) -> tuple[int, tuple[str, ...], int]:
-        """What makes one trace better than another: shorter, then first in the alphabet."""
-        return len(self.steps), tuple(s.label for s in self.steps), self.shard
+    def length(self) -> int:
+        """How many steps there are, and calls that ran side by side."""
+        return len(self.steps) + (self.scheduled.length if self.scheduled is not None else 0)
+
+    @property
+    def rank(self) -> tuple[int, bool, tuple[str, ...], int]:
+        """What makes one trace better than another: shorter, then without lanes, then first in the alphabet."""
+        return self.length, self.scheduled is not None, tuple(s.label for s in self.steps), self.shard
 
 
 @define
@@ -75,22 +83,42 @@ class Tally:
     boundaries: Counter[str] = field(factory=Counter)
     left_over: list[str] = field(factory=list)
     failed: str = ""
+    unsupported: str = ""
+    """Why this engine can do nothing with the subject."""
+    schedules: Counter[str] = field(factory=Counter)
+    """What an engine that schedules has done: programs, schedules, nodes, crash states and so on."""
     stop_at_first: bool = False
     on_order: Callable[[Tally], None] | None = None
 
     def take(self, rig: Rig, ran: Ran) -> bool:
         """Count one order. True if the shard should stop."""
-        self.orders += 1
-        self.steps += len(ran.told)
-        self.kills += sum(t.outcome.kind is Kind.KILLED for t in ran.told)
         if ran.finding is not None and ran.finding.property_id not in self.broken:
-            steps = ran.steps[: ran.own]
-            self.broken[ran.finding.property_id] = Broken(
-                ran.finding.property_id, ran.finding.detail, steps, self.engine, self.shard, self.orders
-            )
+            self.found(ran.finding.property_id, ran.finding.detail, ran.steps[: ran.own], after=self.orders + 1)
+        self.count(len(ran.told), sum(t.outcome.kind is Kind.KILLED for t in ran.told))
+        return self.enough
+
+    def count(self, steps: int, kills: int) -> None:
+        """Count one order."""
+        self.orders += 1
+        self.steps += steps
+        self.kills += kills
         if self.on_order is not None:
             self.on_order(self)
-        return self.enough
+
+    def found(
+        self,
+        property_id: str,
+        detail: str,
+        steps: tuple[Step, ...],
+        scheduled: Scheduled | None = None,
+        *,
+        after: int = 0,
+    ) -> None:
+        """Keep the first order that breaks a promise."""
+        broken = Broken(
+            property_id, detail, steps, self.engine, self.shard, after or self.orders, scheduled=scheduled
+        )
+        self.broken.setdefault(property_id, broken)
 
     @property
     def enough(self) -> bool:
@@ -123,7 +151,7 @@ class PropertyVerdict:
                 "engine": self.broken.engine,
                 "shard": self.broken.shard,
                 "found_after_orders": self.broken.found_after,
-                "steps": len(self.broken.steps),
+                "steps": self.broken.length,
             }
             if self.status is Status.UNKNOWN:
                 out["happened_again"] = False

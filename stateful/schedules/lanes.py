@@ -56,10 +56,8 @@ class Lane(Gate):
         self.reads = self.writes = 0
         self.begins = self.ends = False
         self.accounts: list[Account] = []
-        self.read_ms: int | None = None
-        """The time that the call under way read last."""
-        self.said_ms: int | None = None
-        """The time that the call which has just ended read last."""
+        self.times: set[int] = set()
+        """The times that the call under way has read, or the one that has just ended."""
         self.on_first_touch: Callable[[], None] = _nothing
         self.is_unwatched = False
         """Whether the clock may be read without a boundary: what is about to happen is one already."""
@@ -148,7 +146,6 @@ class Lane(Gate):
         if not self.begun:
             self.begins = True
         self.begun, self.ends = False, True
-        self.said_ms, self.read_ms = self.read_ms, None
 
     # -- outside: what the scheduler calls --------------------------------------------------------------------
 

@@ -102,7 +102,7 @@ class ScheduledTime(SharedTime):
         if lane is not None:
             if self.may_move and not lane.is_unwatched:
                 lane.reach("the clock", "read")
-            lane.read_ms = self._now_ms
+            lane.times.add(self._now_ms)
             lane.touch(lane.resource("clock", "now"), 0)
         return self._now_ms
 

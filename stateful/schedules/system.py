@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from copy import copy
 from math import inf
 from pathlib import Path
@@ -39,6 +40,8 @@ STATES_MAX = 20_000
 """Configurations that the judge of histories looks at before it says that it does not know."""
 _SIGNED = frozenset({Verb.APPROVE, Verb.DENY, Verb.REVOKE, Verb.FORGE, Verb.BUMP_POLICY})
 """Decisions are signed before they are handed in: by what the approver sees then, at the time that it is then."""
+WORDS_SHOWN = 3
+"""So much of a statement names it."""
 DECISIVE = frozenset({"meta", "intents", "approvals", "leases"})
 """The tables that say where time may move to, and what an approver sees."""
 _NEUTRAL = Action(Verb.ADVANCE, choice="tick")
@@ -91,6 +94,8 @@ class CallUnderWay:
     authorised: bool = False
     """Whether a send was authorised by it, so that what is left of it is the send."""
     changed: set[str] = field(factory=set)
+    times: set[int] = field(factory=set)
+    """What the clock said when it was read."""
 
 
 @frozen
@@ -110,12 +115,14 @@ class Said:
 class ProgramSystem:
     """One program on one rig, as a search runs it. ``prepare`` first."""
 
-    def __init__(self, rig: ScheduledRig, program: Program, *, keep_story: bool = False) -> None:
+    def __init__(self, rig: ScheduledRig, program: Program, *, keep_story: bool = False, until: str = "") -> None:
+        self._until = until
         self._rig = rig
         self.program = program
         self._scheduler = rig.scheduler
         self._keep_story = keep_story
         self._names = [lane_name(i) for i in range(len(program.lanes))]
+        self._watch = ExitStack()
         self._lanes: list[Lane] = []
         self._judged: dict[object, tuple[World, ...] | Finding] = {}
         self._rested: dict[object, Finding | None] = {}
@@ -158,6 +165,11 @@ class ProgramSystem:
         return None
 
     @property
+    def deaths(self) -> int:
+        """How many lanes have died in this run."""
+        return self.program.kills - self._kills_left
+
+    @property
     def stores(self) -> Stores:
         """What the oracle read last while the lanes ran."""
         return self._read
@@ -167,6 +179,7 @@ class ProgramSystem:
     def begin(self) -> None:
         """Put the stores back to where the setup led, and start every lane."""
         rig, scheduler, bench = self._rig, self._scheduler, self._rig.bench
+        self._watch.close()
         scheduler.clear()
         bench.end()
         rig.medium.put_back()
@@ -177,6 +190,7 @@ class ProgramSystem:
         if rig.oracle is not None and rig.oracle.generation != rig.medium.generation:
             rig.look_away()
         rig.look().reset()
+        self._record("", *(step.action.label for step in self.program.setup))
         self.finding = None
         self._read = self._oracle_reads(self._stores)
         self.turns, self.story = [], []
@@ -195,6 +209,7 @@ class ProgramSystem:
             bench.open(process)
             self._lanes.append(lane)
         rig.time.may_move = bool(self._moves_left)
+        self._watch.enter_context(watched())
         for index in range(len(self._lanes)):
             self._guarded(index, lambda index=index: self._lanes[index].start(lambda: self._body(index)))  # type: ignore[misc]
 
@@ -217,7 +232,9 @@ class ProgramSystem:
             token = process.tokens[action.key] if action.worker >= 0 and action.key >= 0 else 0
             call = CallUnderWay(number, action, token)
             self._under[index] = call
+            self._record(action.label)
             lane.arm()
+            lane.times = call.times
             lane.on_first_touch = lambda call=call: self._begins(call)  # type: ignore[misc]
             if action.verb in _SIGNED:
                 lane.reach("the approver", "sign")
@@ -228,6 +245,12 @@ class ProgramSystem:
             call.end = self._event()
             self._ended[index].append(call)
             self._under[index] = None
+
+    def _record(self, *labels: str) -> None:
+        """Write down what is about to be done, if that is wanted: a subject may end this process. "" starts anew."""
+        if self._rig.recorder is not None:
+            with self._rig.recorder.open("a" if labels[0] else "w", encoding="utf-8") as out:
+                out.writelines(f"{label}\t0\n" for label in labels if label)
 
     def _event(self) -> int:
         self._events += 1
@@ -325,11 +348,11 @@ class ProgramSystem:
                 Call(index, Operation(call.action, index), call.begin or call.end, call.end, call.outcome)
             )
             if not again and self.finding is None:
-                self._judge(call, call.outcome, before if number == 0 else self._read, self._lanes[index].said_ms)
+                self._judge(call, call.outcome, before if number == 0 else self._read)
         now = ended[0] if ended else under
         if now is not None and self._read is not before:
             if not ended and not again and self.finding is None:
-                self._judge(now, KILLED, before, self._lanes[index].read_ms)
+                self._judge(now, KILLED, before)
             self._note(now, before)
         if self._keep_story:
             self._say(index, now, named(did), ended[0].outcome if ended else None, before)
@@ -338,22 +361,27 @@ class ProgramSystem:
         number, action = (call.index, call.action) if call is not None else (-1, None)
         self.story.append(Said(index, number, action, did, outcome, before, self._read))
 
-    def _judge(self, call: CallUnderWay, outcome: Outcome, before: Stores, read_ms: int | None) -> None:
-        """Hold one transition against the properties. Where the call has not answered, nothing is said of its answer."""
-        rig, after = self._rig, self._read
+    def _judge(self, call: CallUnderWay, outcome: Outcome, before: Stores) -> None:
+        """Hold one transition against the properties. Where the call has not answered, nothing is said of its answer.
+
+        It acted at one of the times that it read: only what holds at none of them is broken.
+        """
+        rig = self._rig
         action, key, token = call.action, call.action.key, call.token
         changes = self._changed(call, before)
         if call.changed and (changes & call.changed or not (changes or call.authorised)):
             # One write of several, or the end after the last: only what is stored is in question.
             action, key, token = _NEUTRAL, -1, 0
         elif call.authorised:
-            wake = f"wake w{action.worker + 1} {action.choice}"
-            action = rig.model.alphabet.by_label[wake]
-        now_ms = rig.time.now_ms if read_ms is None else read_ms
-        moment = Moment(before, after, now_ms, action, outcome, key, token, rig.model.limits)
+            action = rig.model.alphabet.by_label[f"wake w{action.worker + 1} {action.choice}"]
+        prop = None
+        for now_ms in sorted(call.times) or (rig.time.now_ms,):
+            moment = Moment(before, self._read, now_ms, action, outcome, key, token, rig.model.limits)
+            prop = broken(moment, rig.subject.capabilities)
+            if prop is None:
+                break
         for id_ in witnessed(moment):
             rig.judge.witnesses[id_] += 1
-        prop = broken(moment, rig.subject.capabilities)
         if prop is not None:
             why = because(prop.id, moment) or f"the subject answered {told(outcome)}"
             self.finding = Finding(prop.id, f"{call.action.label}: {why}")
@@ -436,11 +464,12 @@ class ProgramSystem:
     # -- the end of a run -------------------------------------------------------------------------------------
 
     def finish(self, *, complete: bool) -> bool:
-        """Judge a complete run: its history, and what becomes of it at rest. True if a promise broke."""
+        """Judge a complete run: its history, and what comes of it at rest. True if a promise broke, or the one given."""
+        self._watch.close()
         self._scheduler.clear()
         if complete and self.finding is None:
             self.finding = self._explained() or self._at_rest()
-        return self.finding is not None
+        return self.finding is not None and self._until in {"", self.finding.property_id}
 
     def _order_of_calls(self) -> tuple[object, ...]:
         """All that an explanation depends on: the calls, their answers, and which of them were over before which."""
@@ -500,10 +529,14 @@ def _by_lane(call: Call) -> tuple[int, int]:
 
 
 def named(at: tuple[str, str]) -> str:
-    """A boundary in a few words: ``COMMIT of ledger.sqlite3``."""
+    """A boundary in a few words: ``SELECT ... FROM intents of ledger``."""
     where, what = at
     words = what.split()
-    return f"{' '.join(words[:4])}{' ...' if len(words) > 4 else ''} of {where}" if where else ""
+    if words[:1] == ["SELECT"] and "FROM" in words[:-1]:
+        words = ["SELECT", "...", "FROM", words[words.index("FROM") + 1]]
+    elif len(words) > WORDS_SHOWN:
+        words = [*words[:WORDS_SHOWN], "..."]
+    return f"{' '.join(words)} of {where.removesuffix('.sqlite3')}" if where else ""
 
 
 def can_call(process: Process, action: Action) -> bool:

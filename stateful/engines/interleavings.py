@@ -1,0 +1,218 @@
+"""The interleavings engine: every schedule of two or three workers at their statements, a crash at each node.
+
+A shard runs its part of the standard programs, and programs that Hypothesis generates: the machine's rules lead up to
+them, and each lane makes a few calls. Within a program the schedules are searched to the end, or to the bound on them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from hypothesis import strategies as st
+
+from model.actions import TICKS, Action, Step, Verb
+from model.step import Model
+from model.words import World
+from stateful.engines.walk import Chooser, verbs_of
+from stateful.schedules import guard
+from stateful.schedules.catalogue import fitting, programs
+from stateful.schedules.program import Program, Scheduled, turns_of
+from stateful.schedules.search import Bounds, Search
+from stateful.schedules.system import ProgramSystem, ScheduledRig
+from stateful.verdict import Tally
+
+NAME = "interleavings"
+PARTS = 10
+"""The standard programs are dealt out to so many shards."""
+SCHEDULES = 400
+"""The most schedules of one program in a shard; one that has more is not exhausted, and counted as such."""
+SETUP_MAX = 10
+CALLS_MAX = 3
+DRAW_MAX = (1 << 16) - 1
+_OFTEN = (
+    "claim {w} {k}",
+    "dispatch {w} {k} done",
+    "acknowledge {w} {k}",
+    "dispatch {w} {k} silent",
+    "reconcile {w} {k}",
+    "cancel {k}",
+    "reap_read {w}",
+    "reap_apply {w}",
+    "revoke {k}",
+    "approve {k} p1",
+    "renew {w} {k}",
+    "checkpoint {w} {k}",
+    "release {w} {k}",
+    "submit {k} p1",
+    "submit {k} p2",
+    "deny {k}",
+    "approve {k} p2",
+    "dispatch {w} {k} lost",
+    "dispatch {w} {k} transient",
+    "dispatch {w} {k} permanent",
+    "bump_policy",
+    "forge {k} signature",
+)
+"""What a lane may call, what matters most first: Hypothesis shrinks towards it."""
+_NEVER_IN_SETUP = frozenset({Verb.STALL, Verb.WAKE, Verb.KILL, Verb.RESTART, Verb.JUMP_WALL})
+
+
+class Enough(Exception):  # noqa: N818 - an event, not an error
+    """A promise broke: Hypothesis need not go on."""
+
+
+def run(rig: ScheduledRig, first_seed: int, part: int, size: int, tally: Tally) -> None:
+    """Run a part of the standard programs (-1: all), then ``size`` generated ones; what is found goes into ``tally``."""
+    guard.watch(rig.scheduler)
+    try:
+        for program in _standard(rig, part):
+            if explore(rig, program, Bounds(schedules=SCHEDULES), tally):
+                return
+        _generated(rig, first_seed, size, tally)
+    except guard.UnsupportedByEngine as error:
+        tally.unsupported = str(error)
+
+
+def _standard(rig: ScheduledRig, part: int) -> Iterator[Program]:
+    have = rig.subject.capabilities
+    every = [p for keys in (1, 2) for p in programs(rig.model.alphabet, keys, have).values()]
+    return iter(every) if part < 0 else itertools.islice(every, part % PARTS, None, PARTS)
+
+
+def explore(rig: ScheduledRig, program: Program, bounds: Bounds, tally: Tally) -> bool:
+    """Search one program's schedules. True if the shard should stop."""
+    system = ProgramSystem(rig, program)
+    finding = system.prepare()
+    if finding is not None:
+        return tally.take(rig, rig.ran(finding))
+    search = Search(system, bounds)
+    calls = len(program.setup) + program.calls
+    for complete in search.runs():
+        guard.check()
+        if not complete:
+            continue
+        tally.count(calls, system.deaths)
+        if system.finding is not None:
+            scheduled = Scheduled(program.lanes, turns_of(system.turns))
+            tally.found(system.finding.property_id, system.finding.detail, program.setup, scheduled)
+    counts = search.counts
+    tally.schedules.update(
+        programs=1,
+        exhausted=int(counts.exhausted),
+        schedules=counts.schedules,
+        redundant=counts.redundant,
+        nodes=counts.nodes,
+        crash_states=len(system.crash_states),
+        deadlocks=system.deadlocks,
+        cut=counts.cut_by_transitions,
+        undecided=system.undecided,
+    )
+    return tally.enough
+
+
+# -- programs that Hypothesis generates -----------------------------------------------------------------------
+
+
+DRAWS = st.integers(0, DRAW_MAX)
+DRAWN = st.tuples(
+    st.lists(DRAWS, max_size=SETUP_MAX),
+    st.lists(st.lists(DRAWS, min_size=1, max_size=CALLS_MAX), min_size=2, max_size=2),
+    DRAWS,
+)
+"""What a program is decoded from: draws that lead up to it, draws for each lane, and one for time and deaths."""
+Drawn = tuple[list[int], list[list[int]], int]
+
+
+def decoded(drawn: Drawn, model: Model, guide: Chooser) -> Program:
+    """The program that some draws mean. A pure function."""
+    lead, lanes, rest = drawn
+    by_label = model.alphabet.by_label
+    move = rest % (2 * len(TICKS))
+    moves = (by_label[f"advance k1 {TICKS[move]}"],) if move < len(TICKS) else ()
+    calls = tuple(tuple(_call(draw, lane, model) for draw in draws) for lane, draws in enumerate(lanes))
+    return Program(
+        tuple(_setup(lead, model, guide)),
+        _one_bump(calls),
+        moves,
+        kills=rest >> 8 & 1,
+        waits_end=rest >> 9 & 3 == 3,
+    )
+
+
+def _setup(draws: list[int], model: Model, guide: Chooser) -> Iterator[Step]:
+    world: World = model.first()
+    for draw in draws:
+        action = guide.follow(world, draw)
+        if action is not None and action.verb not in _NEVER_IN_SETUP:
+            yield Step(action)
+            world, _ = model.step(world, action)
+
+
+def _call(draw: int, lane: int, model: Model) -> Action:
+    what = draw % (2 * len(_OFTEN)) % len(_OFTEN) if draw & 1 else draw % 8
+    key = 1 if draw >> 8 & 7 == 7 and model.keys > 1 else 0
+    return model.alphabet.by_label[_OFTEN[what].format(w=f"w{lane + 1}", k=f"k{key + 1}")]
+
+
+def _one_bump(lanes: tuple[tuple[Action, ...], ...]) -> tuple[tuple[Action, ...], ...]:
+    """At most one lane moves the policy: whoever does says to which revision, by what it read before."""
+    seen = False
+    out = []
+    for calls in lanes:
+        kept = []
+        for action in calls:
+            if action.verb is Verb.BUMP_POLICY and seen:
+                continue
+            seen = seen or action.verb is Verb.BUMP_POLICY
+            kept.append(action)
+        out.append(tuple(kept))
+    return tuple(out)
+
+
+def _generated(rig: ScheduledRig, first_seed: int, size: int, tally: Tally) -> None:
+    if size < 1:
+        return
+    verbs = verbs_of(rig) - _NEVER_IN_SETUP
+    guide = Chooser(rig.model, verbs, random.Random(0))  # noqa: S311 - it only follows
+    troubles: list[BaseException] = []
+    begun = tally.schedules["programs"]
+
+    def one(drawn: Drawn) -> None:
+        program = fitting(decoded(drawn, rig.model, guide), rig.subject.capabilities)
+        if program is None or tally.schedules["programs"] - begun >= size:
+            return
+        try:
+            stop = explore(rig, program, Bounds(schedules=SCHEDULES), tally)
+        except BaseException as error:
+            troubles.append(error)
+            raise
+        if stop:
+            raise Enough
+
+    test = seed(first_seed)(_settings(size)(given(DRAWN)(one)))
+    try:
+        with suppress(Enough):
+            test()
+    except BaseException:
+        if troubles:
+            raise troubles[0] from None
+        raise
+
+
+def _settings(size: int) -> settings:
+    """Only generate: nothing is shrunk, kept or reported, as the reducer and the tally do that."""
+    return settings(
+        max_examples=size,
+        database=None,
+        deadline=None,
+        derandomize=False,
+        print_blob=False,
+        report_multiple_bugs=False,
+        verbosity=Verbosity.quiet,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )

@@ -1,0 +1,94 @@
+"""What a subject may not do while its lanes are scheduled: threads of its own, waiting for real time.
+
+Its lanes share one thread, and only boundaries hand it on. A subject that sleeps would hold up all lanes, and one that
+starts threads or processes would run outside every schedule. Either is found out where it happens. Awaiting is fine:
+each step of an event loop is a boundary, as long as it has something to run.
+"""
+
+from __future__ import annotations
+
+import asyncio.events
+import os
+import selectors
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from stateful.schedules.lanes import Lane, Scheduler
+
+_watched: list[Scheduler] = []
+_found: list[str] = []
+
+
+class UnsupportedByEngine(BaseException):
+    """The subject does what no schedule can order. The message says what."""
+
+
+def install() -> None:
+    """Watch over the lanes in this process. To be called before the subject is imported, and once."""
+    if getattr(time.sleep, "is_guarded", False):
+        return
+    time.sleep = _refusing(time.sleep, lambda args: f"it sleeps (time.sleep({', '.join(map(repr, args))}))")
+    _refuse(threading.Thread, "start", "it starts a thread")
+    _refuse(subprocess.Popen, "__init__", "it starts a process")
+    os.fork = _refusing(os.fork, lambda args: "it forks")
+    selector: Any = selectors.DefaultSelector
+    selector.select = _waiting(selector.select)
+    handle: Any = asyncio.events.Handle
+    handle._run = _stepping(handle._run)  # noqa: SLF001 - every step of every loop goes through it
+
+
+def watch(scheduler: Scheduler) -> None:
+    """Watch over the lanes of one scheduler."""
+    _watched[:] = [scheduler]
+    _found.clear()
+
+
+def check() -> None:
+    """Raise UnsupportedByEngine if a lane did what it may not, and swallowed what it was told."""
+    if _found:
+        raise UnsupportedByEngine(_found[0])
+
+
+def _lane() -> Lane | None:
+    return _watched[0].current if _watched else None
+
+
+def _refuse_now(why: str) -> None:
+    _found.append(why)
+    raise UnsupportedByEngine(why)
+
+
+def _refusing(function: Callable[..., Any], why: Callable[[tuple[Any, ...]], str]) -> Callable[..., Any]:
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        if _lane() is not None:
+            _refuse_now(why(args))
+        return function(*args, **kwargs)
+
+    guarded.is_guarded = True  # type: ignore[attr-defined]
+    return guarded
+
+
+def _refuse(owner: Any, name: str, why: str) -> None:
+    setattr(owner, name, _refusing(getattr(owner, name), lambda _: why))
+
+
+def _waiting(select: Callable[..., Any]) -> Callable[..., Any]:
+    def guarded(self: Any, timeout: float | None = None) -> Any:
+        if _lane() is not None and (timeout is None or timeout > 0):
+            _refuse_now("it waits on its event loop for time or for another thread")
+        return select(self, timeout)
+
+    return guarded
+
+
+def _stepping(run: Callable[[Any], None]) -> Callable[[Any], None]:
+    def guarded(self: Any) -> None:
+        lane = _lane()
+        if lane is not None:
+            lane.reach("the event loop", "await")
+        run(self)
+
+    return guarded
