@@ -33,8 +33,10 @@ from stateful.workers import Interrupted, Report, run_shards, terminating
 
 WAVE_SECONDS = 6
 """A wave takes two slow cores about this long."""
-MACHINE_ORDERS = 120
-WALK_ORDERS = 500
+MACHINE_ORDERS = 100
+WALK_ORDERS = 420
+SCHEDULES = 100
+"""The most of one program."""
 KILL_PARTS = 2
 SECONDS_MIN, SECONDS_MAX = 1, 86_400
 NOT_STARTED = (126, 127, 255)
@@ -77,6 +79,17 @@ class Verdict:
             "kills": sum(t.kills for t in self.tallies),
             "boundaries_killed": sum(sum(t.boundaries.values()) for t in self.tallies),
         }
+
+    def schedules(self) -> dict[str, int]:
+        """Programs, schedules, nodes, crash states and so on of the engine that schedules."""
+        total: Counter[str] = Counter()
+        for t in self.tallies:
+            total.update(t.schedules)
+        return dict(sorted(total.items()))
+
+    def unsupported(self) -> dict[str, str]:
+        """The engines that can do nothing with the subject, and why."""
+        return {t.engine: t.unsupported for t in self.tallies if t.unsupported}
 
     def engines(self) -> dict[str, dict[str, int]]:
         """The same by engine."""
@@ -137,6 +150,8 @@ class Verdict:
                 "shards_planned": self.planned,
                 "cut_short": self.cut_short,
                 "engines": self.engines(),
+                "interleavings": self.schedules(),
+                "unsupported_engines": self.unsupported(),
                 "boundaries": self.boundaries(),
                 "boundaries_left_over": sorted(x for t in self.tallies for x in t.left_over),
                 "failed_shards": sorted(f"{t.engine}[{t.shard}]: {t.failed}" for t in self.tallies if t.failed),
@@ -160,6 +175,7 @@ def plan(
             ("kills", KILL_PARTS, 0),
             ("kills", KILL_PARTS, 1),
             ("walk", max(20, round(WALK_ORDERS * share)), 0),
+            ("interleavings", max(10, round(SCHEDULES * share)), wave),
         ]
         out.append(
             [

@@ -1,4 +1,4 @@
-"""The command line: ``survives check``, ``replay``, ``mistakes`` and ``list``.
+"""The command line: ``survives check``, ``replay``, ``interleave``, ``mistakes`` and the others.
 
 Exit status: 0 survived, 1 violated, 2 wrong use or bad input, 3 unknown or vacuous.
 """
@@ -241,7 +241,9 @@ def replay(
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the table as Markdown.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--engine", type=click.Choice(["walk", "machine", "kills"]), multiple=True, help="Default: all.")
+@click.option(
+    "--engine", type=click.Choice(["walk", "machine", "kills", "interleavings"]), multiple=True, help="Default: all."
+)
 @click.option(
     "--workers", type=click.IntRange(1, 64), default=min(8, os.cpu_count() or 2), help="Processes at a time."
 )
@@ -251,10 +253,11 @@ def mistakes(
     """Show which engine catches which seeded mistake, in how many orders and steps. IDS: only these."""
     from impl.mistakes import seeded
     from stateful.power import mistake_table, show_table
+    from stateful.shard import ENGINES
 
     for id_ in ids:
         seeded(id_)
-    rows = mistake_table(ids, seed, engine or ("walk", "machine", "kills"), workers)
+    rows = mistake_table(ids, seed, engine or ENGINES, workers)
     show_table(rows, as_json=as_json, as_markdown=as_markdown)
     raise SystemExit(0 if all(row.caught for row in rows) else 1)
 
@@ -331,6 +334,74 @@ def _progress(what: str) -> Iterator[Callable[[str], None]]:
         return
     with console.status(what) as status:
         yield lambda where: status.update(f"{what}: {where}")
+
+
+@cli.command()
+@click.argument("subject", default="impl.sqlite:SqliteDispatcher")
+@click.option("--program", "names", multiple=True, help="Only this standard program, such as 'claim | claim'.")
+@click.option("--lanes", type=click.IntRange(2, 3), default=2, show_default=True, help="Workers side by side.")
+@click.option("--keys", type=click.IntRange(1, 2), default=1, show_default=True)
+@click.option("--kills", type=click.IntRange(0, 3), default=1, show_default=True, help="Deaths in a schedule.")
+@click.option("--preemptions", type=click.IntRange(0, 20), help="In a schedule.  [default: no bound]")
+@click.option("--schedules", type=click.IntRange(1), help="Of each program.  [default: no bound]")
+@contracts_option
+@click.option("--mistake", default="", help="Seed a mistake into the dispatcher, such as M204.")
+@click.option(
+    "--workers", type=click.IntRange(1, 64), default=min(8, os.cpu_count() or 2), help="Processes at a time."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(".survives"),
+    show_default=True,
+    help="Where findings are kept.",
+)
+def interleave(  # noqa: PLR0913, PLR0917 - one parameter an option
+    subject: str,
+    names: tuple[str, ...],
+    lanes: int,
+    keys: int,
+    kills: int,
+    preemptions: int | None,
+    schedules: int | None,
+    contracts: tuple[dict[str, str], ...],
+    mistake: str,
+    workers: int,
+    as_json: bool,
+    out: Path,
+) -> None:
+    """Run standard programs on SUBJECT under every schedule of their statements, with a crash at each node.
+
+    Exit status 0 exhausted without a violation, 1 violated, 3 cut by a bound or unsupported.
+    """
+    from stateful.interleave import Size, standard
+    from stateful.interleave import interleave as run
+    from stateful.report.interleave import keep_and_show
+    from stateful.subject import load_subject
+    from stateful.verdict import EXIT_STATUS
+
+    chosen = load_subject(subject, mistake)
+    size = Size(lanes, keys, kills, preemptions, schedules)
+    known = standard(chosen, size)
+    for name in names:
+        if name not in known:
+            listed = ", ".join(map(repr, known)) or "none that this subject has the parts for"
+            raise click.UsageError(f"there is no program {name!r} of that size; one of {listed}")
+    if not known:
+        raise click.UsageError("this subject has the parts for no standard program; it needs leases or cancellation")
+    _see_whether_it_can_be_written(out)
+    with _progress("interleaving") as told:
+        done = run(
+            chosen,
+            _contracts(contracts),
+            size,
+            names=names,
+            workers=workers,
+            report=lambda r: told(f"{len(r.ended)} of {len(names or known)} programs"),
+        )
+    keep_and_show(done, out, as_json=as_json)
+    raise SystemExit(EXIT_STATUS.get(done.status, UNKNOWN))
 
 
 @cli.command()

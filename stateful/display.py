@@ -155,6 +155,10 @@ class Display:
             f"  {totals['boundaries_killed']:,} real deaths and freezes at every boundary of {operations} operations, "
             f"{left} left over; not exhausted: random orders within these bounds"
         )
+        if verdict.schedules():
+            self._out.print(f"  {_scheduled(verdict.schedules())}", markup=False)
+        for engine, why in verdict.unsupported().items():
+            self._out.print(f"  UNSUPPORTED by {engine}: {why}; the other engines judge it", markup=False)
         seen = ", ".join(f"{name} {count:,}" for name, count in verdict.witnesses().items())
         self._out.print(f"  seen: {seen or 'nothing'}", markup=False)
         if verdict.status is Status.VACUOUS:
@@ -169,3 +173,14 @@ class Display:
         for tally in verdict.tallies:
             if tally.failed:
                 self._out.print(f"  FAILED: {tally.engine}[{tally.shard}]: {tally.failed}", markup=False)
+
+
+def _scheduled(done: dict[str, int]) -> str:
+    """What the interleavings came to: ``1,234 schedules of 66 programs (60 exhausted) ...``."""
+    deadlocks = f", {counted(done['deadlocks'], 'deadlock')}" if done["deadlocks"] else ""
+    cut = f", {done['cut']:,} cut off" if done["cut"] else ""
+    return (
+        f"{counted(done['schedules'] + done['sampled'], 'schedule')} of {counted(done['programs'], 'program')} side by "
+        f"side ({done['exhausted']:,} exhausted), {counted(done['nodes'], 'node')}, "
+        f"{counted(done['crash_states'], 'crash state')}{deadlocks}{cut}"
+    )

@@ -21,8 +21,8 @@ from stateful.subject import DEFAULT_SUBJECT
 from stateful.verdict import Broken, Tally
 from stateful.workers import Interrupted, run_shards
 
-ORDERS = {"walk": 3_000, "machine": 400, "kills": 1, "interleavings": 20}
-"""The most that an engine tries: orders, for kills one whole catalogue."""
+ORDERS = {"walk": 3_000, "machine": 400, "kills": 1, "interleavings": 400}
+"""The most that an engine tries: orders; for kills one whole catalogue; for interleavings schedules of a program."""
 SECONDS_MAX = 3_600
 
 

@@ -32,6 +32,18 @@ PROGRESS_SECONDS = 0.25
 
 
 @frozen
+class NamedProgram:
+    """A standard program, and how far its schedules are searched: see ``stateful.schedules.search.Bounds``."""
+
+    name: str
+    workers: int = 2
+    keys: int = 1
+    kills: int = 1
+    preemptions: int | None = None
+    schedules: int | None = None
+
+
+@frozen
 class Shard:
     """One piece of a campaign. ``size`` is the number of orders, for kills the number of parts that share a catalogue.
 
@@ -51,6 +63,8 @@ class Shard:
     scratch: Path | None = field(default=None, eq=False)
     record: Path | None = field(default=None, eq=False)
     stop_at_first: bool = False
+    program: NamedProgram | None = None
+    """The one program that an engine which schedules is to run, instead of its part."""
 
     @property
     def name(self) -> str:
@@ -89,7 +103,9 @@ def _run(shard: Shard, report: Callable[[Tally], None] | None) -> Tally:
         rig.recorder = shard.record
         if report is not None:
             tally.on_order = _paced(report)
+        started = time.monotonic()
         _run_engine(shard, rig, tally)
+        tally.seconds = time.monotonic() - started
         tally.on_order = None
         tally.witnesses = rig.judge.witnesses
         why = medium.no_room(shard.scratch) if ANSWERS.id in tally.broken and shard.scratch else ""
@@ -106,7 +122,8 @@ def _rig(shard: Shard, subject: Subject) -> Rig:
     if shard.engine == "interleavings":
         from stateful.schedules.system import ScheduledRig
 
-        return ScheduledRig(subject, shard.contracts)
+        size = shard.program or NamedProgram("", keys=2)
+        return ScheduledRig(subject, shard.contracts, workers=size.workers, keys=size.keys)
     forks = shard.engine == "kills"
     return Rig(subject, shard.contracts, in_memory=shard.engine == "walk", across_processes=forks)
 
@@ -122,10 +139,16 @@ def _run_engine(shard: Shard, rig: Rig, tally: Tally) -> None:
         walk.walk(rig, shard.seed, shard.size, tally)
     elif shard.engine == "interleavings":
         from stateful.engines import interleavings
+        from stateful.schedules.search import Bounds
         from stateful.schedules.system import ScheduledRig
 
         assert isinstance(rig, ScheduledRig)
-        interleavings.run(rig, shard.seed, shard.part, shard.size, tally)
+        if shard.program is not None:
+            one = shard.program
+            bounds = Bounds(preemptions=one.preemptions, schedules=one.schedules)
+            interleavings.run_one(rig, one.name, one.keys, bounds, one.kills, tally)
+        else:
+            interleavings.run(rig, shard.seed, shard.part, shard.size, tally)
     else:
         from stateful.engines import kills
 

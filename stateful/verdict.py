@@ -87,6 +87,8 @@ class Tally:
     """Why this engine can do nothing with the subject."""
     schedules: Counter[str] = field(factory=Counter)
     """What an engine that schedules has done: programs, schedules, nodes, crash states and so on."""
+    seconds: float = field(default=0.0, eq=False)
+    """How long the engine took; told, and never compared."""
     stop_at_first: bool = False
     on_order: Callable[[Tally], None] | None = None
 

@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator
 from contextlib import suppress
 
+from attrs import evolve
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ from stateful.engines.walk import Chooser, verbs_of
 from stateful.schedules import guard
 from stateful.schedules.catalogue import fitting, programs
 from stateful.schedules.program import Program, Scheduled, turns_of
+from stateful.schedules.sampling import priority_runs
 from stateful.schedules.search import Bounds, Search
 from stateful.schedules.system import ProgramSystem, ScheduledRig
 from stateful.verdict import Tally
@@ -28,8 +30,10 @@ from stateful.verdict import Tally
 NAME = "interleavings"
 PARTS = 10
 """The standard programs are dealt out to so many shards."""
-SCHEDULES = 400
-"""The most schedules of one program in a shard; one that has more is not exhausted, and counted as such."""
+GENERATE_ONE_IN = 50
+"""A shard that may run so many schedules of a program generates one program more."""
+SAMPLES, DEPTH = 40, 3
+"""So many more of its schedules are then sampled by priority; a fault of depth three needs three orderings."""
 SETUP_MAX = 10
 CALLS_MAX = 3
 DRAW_MAX = (1 << 16) - 1
@@ -66,13 +70,27 @@ class Enough(Exception):  # noqa: N818 - an event, not an error
 
 
 def run(rig: ScheduledRig, first_seed: int, part: int, size: int, tally: Tally) -> None:
-    """Run a part of the standard programs (-1: all), then ``size`` generated ones; what is found goes into ``tally``."""
+    """Run a part of the standard programs (-1: all), then generated ones; what is found goes into ``tally``.
+
+    ``size`` is the most schedules of one program: one that has more is sampled beyond that, and not exhausted.
+    """
     guard.watch(rig.scheduler)
+    bounds = Bounds(schedules=size)
     try:
         for program in _standard(rig, part):
-            if explore(rig, program, Bounds(schedules=SCHEDULES), tally):
+            if explore(rig, program, bounds, tally, first_seed):
                 return
-        _generated(rig, first_seed, size, tally)
+        _generated(rig, first_seed, size // GENERATE_ONE_IN, bounds, tally)
+    except guard.UnsupportedByEngine as error:
+        tally.unsupported = str(error)
+
+
+def run_one(rig: ScheduledRig, name: str, keys: int, bounds: Bounds, kills: int, tally: Tally) -> None:
+    """Run one standard program, by its name, within bounds of its own."""
+    guard.watch(rig.scheduler)
+    program = programs(rig.model.alphabet, keys, rig.subject.capabilities)[name]
+    try:
+        explore(rig, evolve(program, kills=kills), bounds, tally)
     except guard.UnsupportedByEngine as error:
         tally.unsupported = str(error)
 
@@ -83,32 +101,38 @@ def _standard(rig: ScheduledRig, part: int) -> Iterator[Program]:
     return iter(every) if part < 0 else itertools.islice(every, part % PARTS, None, PARTS)
 
 
-def explore(rig: ScheduledRig, program: Program, bounds: Bounds, tally: Tally) -> bool:
-    """Search one program's schedules. True if the shard should stop."""
+def explore(rig: ScheduledRig, program: Program, bounds: Bounds, tally: Tally, first_seed: int = 0) -> bool:
+    """Search one program's schedules, and sample those beyond the bound. True if the shard should stop."""
     system = ProgramSystem(rig, program)
     finding = system.prepare()
     if finding is not None:
         return tally.take(rig, rig.ran(finding))
-    search = Search(system, bounds)
     calls = len(program.setup) + program.calls
-    for complete in search.runs():
+
+    def count() -> None:
         guard.check()
-        if not complete:
-            continue
         tally.count(calls, system.deaths)
         if system.finding is not None:
             scheduled = Scheduled(program.lanes, turns_of(system.turns))
             tally.found(system.finding.property_id, system.finding.detail, program.setup, scheduled)
-    counts = search.counts
+
+    system.on_complete = count
+    counts = Search(system, bounds).run()
+    sampled = 0
+    if not counts.exhausted and system.finding is None:
+        sampled = priority_runs(system, first_seed, SAMPLES, DEPTH, bounds).schedules
     tally.schedules.update(
         programs=1,
         exhausted=int(counts.exhausted),
         schedules=counts.schedules,
+        sampled=sampled,
         redundant=counts.redundant,
         nodes=counts.nodes,
         crash_states=len(system.crash_states),
+        endings=len(system.endings),
         deadlocks=system.deadlocks,
         cut=counts.cut_by_transitions,
+        beyond=counts.cut_by_preemptions,
         undecided=system.undecided,
     )
     return tally.enough
@@ -173,7 +197,7 @@ def _one_bump(lanes: tuple[tuple[Action, ...], ...]) -> tuple[tuple[Action, ...]
     return tuple(out)
 
 
-def _generated(rig: ScheduledRig, first_seed: int, size: int, tally: Tally) -> None:
+def _generated(rig: ScheduledRig, first_seed: int, size: int, bounds: Bounds, tally: Tally) -> None:
     if size < 1:
         return
     verbs = verbs_of(rig) - _NEVER_IN_SETUP
@@ -186,7 +210,7 @@ def _generated(rig: ScheduledRig, first_seed: int, size: int, tally: Tally) -> N
         if program is None or tally.schedules["programs"] - begun >= size:
             return
         try:
-            stop = explore(rig, program, Bounds(schedules=SCHEDULES), tally)
+            stop = explore(rig, program, bounds, tally, first_seed)
         except BaseException as error:
             troubles.append(error)
             raise

@@ -61,7 +61,9 @@ def sort_of(sql: str) -> str:
     first = words[0].upper().rstrip(";") if words else ""
     if first == "BEGIN":
         second = words[1].upper().rstrip(";") if len(words) > 1 else ""
-        return BEGIN_NOW if second in {"IMMEDIATE", "EXCLUSIVE"} else BEGIN
+        if second == "EXCLUSIVE":  # it shuts readers out, whom no other lock concerns
+            return UNKNOWN
+        return BEGIN_NOW if second == "IMMEDIATE" else BEGIN
     if first in {"COMMIT", "END"}:
         return COMMIT
     if first == "ROLLBACK":
@@ -76,6 +78,8 @@ class Learner:
     reads: set[str] = field(factory=set)
     writes: set[str] = field(factory=set)
     other: bool = False
+    attached: bool = False
+    """Whether the connection has ever reached for another database: then nothing is known of it any more."""
 
     def forget(self) -> None:
         """Start on another statement."""
@@ -85,7 +89,9 @@ class Learner:
 
     def authorize(self, action: int, first: str | None, second: str | None, database: str | None, *_: Any) -> int:
         """Take a note of one access."""
-        if database == "temp":  # its own, and under no lock
+        if action == sqlite3.SQLITE_ATTACH:
+            self.attached = self.other = True
+        elif database not in {None, "main"}:  # a temporary table is under no lock, an attached one under another's
             self.other = True
         elif action == sqlite3.SQLITE_READ:
             self.reads.add(first or "")
@@ -154,8 +160,10 @@ class Account:
             bit(where, "write lock"),
             bit(where, "read lock"),
         )
+        self.attached = False
+        """Whether it may reach any other database."""
         self.reserved = False
-        """Whether it may hold the write lock."""
+        """Whether it may hold the write lock, or a snapshot, without being known to."""
         self.is_writer = False
         """Whether it surely holds it."""
         self.reading = False
@@ -164,6 +172,8 @@ class Account:
     @property
     def locks(self) -> int:
         """The mask of this database's locks: whoever is blocked waits for one of them to move."""
+        if self.attached:
+            return EVERYTHING
         return self.write_lock | self.read_lock | self.all
 
     def executed(self, statement: Statement, *, changed: bool, in_transaction: bool) -> tuple[int, int]:
@@ -177,10 +187,7 @@ class Account:
                 self.reserved = self.is_writer = True
                 return self.all, self.write_lock
             case "unknown":
-                if in_transaction:
-                    self.reserved = True
-                    self._unseen |= self.all
-                return EVERYTHING, self.locks
+                return self.did_anything(in_transaction=in_transaction)
         read = self.all | self._resources.tables(self._where, statement.reads)
         written = self._resources.tables(self._where, statement.writes)
         if in_transaction:
@@ -190,14 +197,23 @@ class Account:
         read |= self.write_lock | self.read_lock
         return (read, written) if changed else (read | written, 0)
 
+    def did_anything(self, *, in_transaction: bool) -> tuple[int, int]:
+        """The reads and writes of what may have read, written, locked, begun or ended whatever it liked."""
+        if in_transaction:
+            self.reserved = True
+            self._unseen |= self.all
+        else:
+            self.ended(committed=True)
+        return EVERYTHING, self.locks
+
     def _inside(self, read: int, written: int, *, writes: bool, changed: bool) -> tuple[int, int]:
         """The same inside a transaction: what it writes is noticed only when it commits, what it locks at once."""
         locked = 0
-        if writes and not self.reserved:
-            if self.reading:  # in a write-ahead log its snapshot must still be the newest
+        if writes and not self.is_writer:
+            if self.reading or self.reserved:  # in a write-ahead log its snapshot must still be the newest
                 read = EVERYTHING
             self.reserved, self.is_writer, locked = True, True, self.write_lock
-        elif not writes and not self.reading and not self.reserved:
+        elif not writes and not self.reading and not self.is_writer:
             # In a write-ahead log it sees what is there now until it ends.
             self.reading, read, locked = True, EVERYTHING, self.read_lock
         if changed:

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Any, Self
 
 from greenlet import getcurrent, greenlet
 
@@ -34,6 +36,7 @@ from stateful.schedules.footprint import (
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _execute = sqlite3.Connection.execute
+_cursor = sqlite3.Connection.cursor
 _NEVER_FREE = 517
 """SQLITE_BUSY_SNAPSHOT: the snapshot is stale, and waiting makes it no newer."""
 
@@ -125,7 +128,7 @@ class Lane(Gate):
             except sqlite3.OperationalError as error:
                 code = getattr(error, "sqlite_errorcode", 0)
                 if code & 0xFF not in _BUSY or code == _NEVER_FREE:
-                    self.touch(EVERYTHING, connection.account.locks)
+                    self.touch(*connection.failed(sql))
                     raise
                 if not self.told_busy:
                     self.blocked, self.waits_for = error, connection.account.locks
@@ -133,11 +136,13 @@ class Lane(Gate):
                     if not self.told_busy:
                         continue
                 self.told_busy = False
-                self.touch(EVERYTHING, 0)
+                # Of two waits that could end, the end of one lets its lane go on, and the other may not end then.
+                self.touch(EVERYTHING, self.resource("waits", "ended"))
                 raise
-            except sqlite3.Error:
-                self.touch(EVERYTHING, connection.account.locks)
+            except sqlite3.Error as error:
+                self.touch(*connection.failed(sql, locked=isinstance(error, sqlite3.IntegrityError)))
                 raise
+            self.told_busy = False
             self.touch(*connection.executed(sql, changed=connection.total_changes != before))
             return result
 
@@ -304,13 +309,31 @@ class ScheduledConnection(GatedConnection):
     def executed(self, sql: str, *, changed: bool) -> tuple[int, int]:
         """The footprint of a statement that was executed."""
         statement = self.scheduler.resources.statement(self.path, sql) or self._learned(sql)
+        touched = self.account.executed(statement, changed=changed, in_transaction=self.in_transaction)
+        return self._noted(*touched)
+
+    def failed(self, sql: str, *, locked: bool = False) -> tuple[int, int]:
+        """The footprint of a statement that failed. It may have rolled back, or left rows and locks behind.
+
+        ``locked`` says that it got as far as its rows, and so had what lock it needs.
+        """
+        touched = self.account.did_anything(in_transaction=self.in_transaction)
+        if locked and self.in_transaction:
+            statement = self.scheduler.resources.statement(self.path, sql) or self._learned(sql)
+            self.account.is_writer |= statement.sort is WRITE
+        return self._noted(*touched)
+
+    def _noted(self, reads: int, writes: int) -> tuple[int, int]:
+        """The footprint of a statement, once its locks are known to the others."""
         account = self.account
-        touched = account.executed(statement, changed=changed, in_transaction=self.in_transaction)
         if account.reading or account.is_writer:
             self.scheduler.open.setdefault(self.path, set()).add(self)
         else:
             self._is_done()
-        return touched
+        if self.learner.attached:
+            account.attached = True
+            return EVERYTHING, EVERYTHING
+        return reads, writes
 
     def _is_done(self) -> None:
         others = self.scheduler.open.get(self.path)
@@ -329,15 +352,18 @@ class ScheduledConnection(GatedConnection):
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         """Run one statement as a transition."""
-        return self._scheduled(sql, sqlite3.Connection.execute, self, sql, parameters)  # type: ignore[no-any-return]
+        cursor: sqlite3.Cursor = _cursor(self, ScheduledCursor)
+        return cursor.execute(sql, parameters)
 
     def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
         """Run one statement with many parameters as a transition."""
-        return self._scheduled(sql, sqlite3.Connection.executemany, self, sql, parameters)  # type: ignore[no-any-return]
+        cursor: sqlite3.Cursor = _cursor(self, ScheduledCursor)
+        return cursor.executemany(sql, parameters)
 
     def executescript(self, sql: str, /) -> sqlite3.Cursor:
-        """Run a script as a transition."""
-        return self._scheduled("SCRIPT", sqlite3.Connection.executescript, self, sql)  # type: ignore[no-any-return]
+        """Run a script, each statement of which is a transition."""
+        cursor: sqlite3.Cursor = _cursor(self, ScheduledCursor)
+        return cursor.executescript(sql)
 
     def commit(self) -> None:
         """Commit as a transition."""
@@ -348,12 +374,24 @@ class ScheduledConnection(GatedConnection):
         sqlite3.Connection.rollback(self)
         gate: Any = self.gate
         if isinstance(gate, Lane) and gate.is_running:
-            gate.touch(*self.account.ended(committed=False))
-            self._is_done()
+            gate.touch(*self._noted(*self.account.ended(committed=False)))
 
     def cursor(self, factory: Any = None, /) -> Any:
         """A cursor each of whose statements is a transition."""
-        return sqlite3.Connection.cursor(self, factory or ScheduledCursor)
+        return _cursor(self, factory or ScheduledCursor)
+
+    def close(self) -> None:
+        """Close, or go back to the pool. What is not committed is rolled back, and its locks are free."""
+        with suppress(sqlite3.ProgrammingError):  # closed already
+            if self.in_transaction:
+                self.rollback()
+        self.drop()
+
+    def drop(self) -> None:
+        """What becomes of a connection when its process dies; with other databases attached it serves nobody else."""
+        if self.account.attached:
+            self.release = None
+        super().drop()
 
     def _scheduled(self, sql: str, call: Callable[..., Any], *arguments: Any) -> Any:
         lane: Any = self.gate
@@ -378,22 +416,71 @@ class ScheduledConnection(GatedConnection):
 
 
 class ScheduledCursor(sqlite3.Cursor):
-    """A cursor of a scheduled connection."""
+    """A cursor of a scheduled connection.
 
-    def execute(self, sql: str, parameters: Any = (), /) -> ScheduledCursor:
+    It fetches all its rows at once: a statement that is stepped to its end later would hold, and give back, its lock
+    where nobody sees it.
+    """
+
+    connection: ScheduledConnection
+    _rows: Iterator[Any] = iter(())
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Self:
         """Run one statement as a transition."""
-        connection: Any = self.connection
-        connection._scheduled(sql, sqlite3.Cursor.execute, self, sql, parameters)  # noqa: SLF001 - its own
+        self.connection._scheduled(sql, self._execute, sql, parameters)  # noqa: SLF001 - its own
         return self
 
-    def executemany(self, sql: str, parameters: Any, /) -> ScheduledCursor:
+    def _execute(self, sql: str, parameters: Any) -> None:
+        super().execute(sql, parameters)
+        self._rows = iter(super().fetchall())
+
+    def executemany(self, sql: str, parameters: Any, /) -> Self:
         """Run one statement with many parameters as a transition."""
-        connection: Any = self.connection
-        connection._scheduled(sql, sqlite3.Cursor.executemany, self, sql, parameters)  # noqa: SLF001
+        again = list(parameters)  # whoever was blocked needs them once more
+        self.connection._scheduled(sql, super().executemany, sql, again)  # noqa: SLF001
         return self
 
-    def executescript(self, sql: str, /) -> ScheduledCursor:
-        """Run a script as a transition."""
-        connection: Any = self.connection
-        connection._scheduled("SCRIPT", sqlite3.Cursor.executescript, self, sql)  # noqa: SLF001
+    def executescript(self, sql: str, /) -> Self:
+        """Run a script: commit, then its statements one by one, as another process may come in between."""
+        connection = self.connection
+        if connection.in_transaction:
+            connection.commit()
+        level, connection.isolation_level = connection.isolation_level, None
+        try:
+            for statement in _statements_of(sql):
+                self.execute(statement)
+        finally:
+            connection.isolation_level = level
+        self._rows = iter(())
         return self
+
+    def fetchone(self) -> Any:
+        """The next row, or None."""
+        return next(self._rows, None)
+
+    def fetchmany(self, size: int | None = None) -> list[Any]:
+        """The next rows."""
+        return list(islice(self._rows, self.arraysize if size is None else size))
+
+    def fetchall(self) -> list[Any]:
+        """The rows that are left."""
+        return list(self._rows)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._rows)
+
+
+def _statements_of(script: str) -> Iterator[str]:
+    """The statements of a script, one by one."""
+    begun = ""
+    for piece in script.split(";"):
+        begun += f"{piece};"
+        if sqlite3.complete_statement(begun):
+            if begun.strip(" \n\t;"):
+                yield begun.strip()
+            begun = ""
+    if begun.strip(" \n\t;"):
+        yield begun.strip().removesuffix(";")

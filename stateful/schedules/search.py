@@ -106,14 +106,15 @@ class Search:
         """One run after the other; whether it was complete."""
         counts, bounds = self.counts, self._bounds
         while True:
+            cut = counts.cut_by_transitions
             complete = self._run_once()
             counts.schedules += complete
-            counts.redundant += not complete
+            counts.redundant += not complete and cut == counts.cut_by_transitions
             counts.deepest = max(counts.deepest, len(self.path))
             stop = self._system.finish(complete=complete)
             yield complete
             if stop or (bounds.schedules is not None and counts.schedules >= bounds.schedules):
-                counts.exhausted = not self._back() and not stop
+                counts.exhausted = not self._back() and not stop and not counts.cut_by_transitions
                 return
             if not self._back():
                 counts.exhausted = not counts.cut_by_transitions
@@ -122,7 +123,10 @@ class Search:
     # -- one run ----------------------------------------------------------------------------------------------
 
     def _run_once(self) -> bool:
-        """Repeat the path, then go on to the end. False if all that could follow is asleep, or beyond a bound."""
+        """Repeat the path, then go on to the end. False if all that could follow is asleep, or beyond a bound.
+
+        A run that is cut off is not complete: calls that have not answered must not be judged as if they never would.
+        """
         system, counts, path = self._system, self.counts, self.path
         system.begin()
         for node in path[:-1]:
@@ -134,7 +138,7 @@ class Search:
             if len(path) >= self._bounds.transitions:
                 counts.cut_by_transitions += 1
                 self._mark_cut()
-                return True
+                return False
             path.append(self._node(options))
             if not self._choose(path[-1]):
                 return False

@@ -261,6 +261,8 @@ class StatementSystem:
         if self._generation != self._medium.generation:
             self._look_away()
             self._views = [self._medium.look(path) for path in self.paths]
+            for view in self._views:
+                view.rows("PRAGMA busy_timeout = 0")  # nobody goes on while it waits
             self._generation = self._medium.generation
         out: list[Table] = []
         for n, view in enumerate(self._views, 1):
@@ -268,7 +270,7 @@ class StatementSystem:
             try:
                 out += _tables_of(view.rows, prefix)
             except sqlite3.OperationalError:  # a lane has locked even readers out, so that the file is as it was
-                alone = sqlite3.connect(f"{self.paths[n - 1].as_uri()}?immutable=1", uri=True)
+                alone = sqlite3.connect(f"{self.paths[n - 1].as_uri()}?immutable=1", uri=True, timeout=0)
                 out += _tables_of(alone.execute, prefix)
                 alone.close()
         return tuple(out)

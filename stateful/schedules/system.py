@@ -135,6 +135,8 @@ class ProgramSystem:
         self.crash_states: set[object] = set()
         self.undecided = 0
         self.deadlocks = 0
+        self.on_complete: Callable[[], None] | None = None
+        """Called after each complete run, when it has been judged."""
 
     # -- before the first run ---------------------------------------------------------------------------------
 
@@ -469,6 +471,8 @@ class ProgramSystem:
         self._scheduler.clear()
         if complete and self.finding is None:
             self.finding = self._explained() or self._at_rest()
+        if complete and self.on_complete is not None:
+            self.on_complete()
         return self.finding is not None and self._until in {"", self.finding.property_id}
 
     def _order_of_calls(self) -> tuple[object, ...]:
