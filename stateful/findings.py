@@ -79,7 +79,7 @@ def _told(trace: Trace, record: Path | None) -> tuple[Story, dict[str, bytes]]:
 def _rig(subject: Subject, trace: Trace) -> Rig:
     if trace.scheduled is None:
         return Rig(subject, trace.contracts, in_memory=False, workers=trace.workers, keys=trace.keys)
-    from stateful.schedules.system import ScheduledRig
+    from stateful.schedules.rig import ScheduledRig
 
     return ScheduledRig(subject, trace.contracts, workers=trace.workers, keys=trace.keys)
 

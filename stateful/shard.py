@@ -120,7 +120,7 @@ def _run(shard: Shard, report: Callable[[Tally], None] | None) -> Tally:
 
 def _rig(shard: Shard, subject: Subject) -> Rig:
     if shard.engine == "interleavings":
-        from stateful.schedules.system import ScheduledRig
+        from stateful.schedules.rig import ScheduledRig
 
         size = shard.program or NamedProgram("", keys=2)
         return ScheduledRig(subject, shard.contracts, workers=size.workers, keys=size.keys)
@@ -139,8 +139,8 @@ def _run_engine(shard: Shard, rig: Rig, tally: Tally) -> None:
         walk.walk(rig, shard.seed, shard.size, tally)
     elif shard.engine == "interleavings":
         from stateful.engines import interleavings
+        from stateful.schedules.rig import ScheduledRig
         from stateful.schedules.search import Bounds
-        from stateful.schedules.system import ScheduledRig
 
         assert isinstance(rig, ScheduledRig)
         if shard.program is not None:

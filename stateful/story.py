@@ -152,7 +152,8 @@ def _as_known(rig: Rig, seen: list[Stores]) -> list[Stores]:
 
 def _tell_lanes(rig: Rig, trace: Trace, scheduled: Scheduled, seen: list[Stores]) -> Story:
     from stateful.schedules.play import play
-    from stateful.schedules.system import ProgramSystem, ScheduledRig
+    from stateful.schedules.rig import ScheduledRig
+    from stateful.schedules.system import ProgramSystem
     from stateful.schedules.telling import spoken
 
     assert isinstance(rig, ScheduledRig)

@@ -22,9 +22,10 @@ from stateful.engines.walk import Chooser, verbs_of
 from stateful.schedules import guard
 from stateful.schedules.catalogue import fitting, programs
 from stateful.schedules.program import Program, Scheduled, turns_of
+from stateful.schedules.rig import ScheduledRig
 from stateful.schedules.sampling import priority_runs
 from stateful.schedules.search import Bounds, Search
-from stateful.schedules.system import ProgramSystem, ScheduledRig
+from stateful.schedules.system import ProgramSystem
 from stateful.verdict import Tally
 
 NAME = "interleavings"

@@ -15,8 +15,9 @@ from stateful.judge import Finding
 from stateful.order import Rig
 from stateful.reduce import Reduced, Reducer
 from stateful.schedules.program import RUN, Program, Scheduled, turns_of
+from stateful.schedules.rig import ScheduledRig
 from stateful.schedules.search import Bounds, Search
-from stateful.schedules.system import ProgramSystem, ScheduledRig
+from stateful.schedules.system import ProgramSystem
 from stateful.verdict import Broken
 
 SCHEDULES_MAX = 1_500

@@ -12,104 +12,25 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from copy import copy
 from math import inf
-from pathlib import Path
 
-from attrs import define, field, frozen
-
-from impl.protocol import Files
-from model.actions import Action, Step, Verb, instant
-from model.contracts import Contracts, Limits
-from model.histories import Call, DispatcherHistory, Judge, Operation, Verdict, merged, precedes, said, same_slots
-from model.properties import ANSWERS, CONFORMS, Moment, broken, witnessed
-from model.words import Kind, Outcome, Slot, Stores, World
-from stateful.because import because
-from stateful.bench import KILLED, Bench, Process, SubjectFailedError
-from stateful.boundaries import Gate
-from stateful.clock import SharedTime
-from stateful.judge import Finding, told
-from stateful.medium import FolderMedium
+from model.actions import Action, Step, instant
+from model.histories import Operation
+from model.properties import ANSWERS
+from model.words import Kind, Outcome, Stores
+from stateful.bench import KILLED, Process, SubjectFailedError
+from stateful.judge import Finding
 from stateful.oracle import LEDGER_FILE, DamagedError, StrayError
-from stateful.order import ORDER_SECONDS, Hang, Rig, unreadable, watched
+from stateful.order import ORDER_SECONDS, Hang, unreadable, watched
+from stateful.schedules.calls import NEUTRAL, SIGNED, CallUnderWay, Said, can_call, named
 from stateful.schedules.footprint import EVERYTHING, Footprint
-from stateful.schedules.lanes import Lane, Scheduler
-from stateful.schedules.medium import ScheduledFiles, ScheduledMedium, ScheduledTime
+from stateful.schedules.lanes import Lane
+from stateful.schedules.nodes import NodeJudge, note
 from stateful.schedules.program import BUSY, KILL, RUN, TIME, Program, Turn, lane_name
-from stateful.subject import Subject
+from stateful.schedules.record import Record
+from stateful.schedules.rig import ScheduledRig
 
-STATES_MAX = 20_000
-"""Configurations that the judge of histories looks at before it says that it does not know."""
-_SIGNED = frozenset({Verb.APPROVE, Verb.DENY, Verb.REVOKE, Verb.FORGE, Verb.BUMP_POLICY})
-"""Decisions are signed before they are handed in: by what the approver sees then, at the time that it is then."""
-WORDS_SHOWN = 3
-"""So much of a statement names it."""
 DECISIVE = frozenset({"meta", "intents", "approvals", "leases"})
 """The tables that say where time may move to, and what an approver sees."""
-_NEUTRAL = Action(Verb.ADVANCE, choice="tick")
-
-
-class ScheduledRig(Rig):
-    """A rig whose connections, files and clock belong to a scheduler."""
-
-    def __init__(
-        self,
-        subject: Subject,
-        contracts: Contracts,
-        limits: Limits | None = None,
-        *,
-        folder: Path | None = None,
-        workers: int = 2,
-        keys: int = 2,
-    ) -> None:
-        self.scheduler = Scheduler()
-        super().__init__(subject, contracts, limits, in_memory=False, folder=folder, workers=workers, keys=keys)
-
-    def _new_medium(self, *, in_memory: bool, folder: Path | None) -> FolderMedium:
-        return ScheduledMedium(self.scheduler, folder)
-
-    def _new_bench(self, time: SharedTime) -> Bench:
-        self.time = ScheduledTime(self.scheduler)
-
-        def gated(files: Files, gate: Gate) -> Files:
-            return ScheduledFiles(files, gate)
-
-        return Bench(self.subject, self.model, self.medium, time=self.time, gated_files=gated)
-
-    def close(self) -> None:
-        """End every lane, close every process and connection and remove the stores."""
-        self.scheduler.clear()
-        super().close()
-
-
-@define(eq=False)
-class CallUnderWay:
-    """One call of a lane: what is called, since when, what it has changed, and how it ended."""
-
-    index: int
-    action: Action
-    token: int = 0
-    begin: int = 0
-    """The event at which it first touched anything; 0 until then."""
-    end: int = 0
-    outcome: Outcome | None = None
-    authorised: bool = False
-    """Whether a send was authorised by it, so that what is left of it is the send."""
-    changed: set[str] = field(factory=set)
-    times: set[int] = field(factory=set)
-    """What the clock said when it was read."""
-
-
-@frozen
-class Said:
-    """One thing that happened in a run, for the story. ``lane`` is -1 where time moved, ``call`` -1 between calls."""
-
-    lane: int
-    call: int
-    action: Action | None
-    did: str
-    """The boundary that was passed, or before which it died."""
-    outcome: Outcome | None
-    before: Stores
-    after: Stores
 
 
 class ProgramSystem:
@@ -124,16 +45,13 @@ class ProgramSystem:
         self._names = [lane_name(i) for i in range(len(program.lanes))]
         self._watch = ExitStack()
         self._lanes: list[Lane] = []
-        self._judged: dict[object, tuple[World, ...] | Finding] = {}
+        self._nodes = NodeJudge(rig)
         self._rested: dict[object, Finding | None] = {}
         self.finding: Finding | None = None
         """What broke in the run that is under way, or in the last one."""
         self.turns: list[Turn] = []
         self.story: list[Said] = []
-        self.endings: Counter[object] = Counter()
-        """How the complete runs ended: what every call answered, and what was stored."""
         self.crash_states: set[object] = set()
-        self.undecided = 0
         self.deadlocks = 0
         self.on_complete: Callable[[], None] | None = None
         """Called after each complete run, when it has been judged."""
@@ -163,8 +81,18 @@ class ProgramSystem:
         self._what_is_decided_by = EVERYTHING
         if rig.subject.has_ledger:
             self._what_is_decided_by = resources.bit("clock", "now") | resources.tables(ledger, DECISIVE)
-        self._historian = Judge(DispatcherHistory(rig.model, rig.judge.world, busy=self.program.waits_end))
+        self._record = Record(rig, rig.model, rig.judge.world, busy=self.program.waits_end)
         return None
+
+    @property
+    def endings(self) -> Counter[object]:
+        """How the complete runs ended: what every call answered, what was stored, and the time."""
+        return self._record.endings
+
+    @property
+    def undecided(self) -> int:
+        """How many histories were too large to judge."""
+        return self._record.undecided
 
     @property
     def deaths(self) -> int:
@@ -192,12 +120,11 @@ class ProgramSystem:
         if rig.oracle is not None and rig.oracle.generation != rig.medium.generation:
             rig.look_away()
         rig.look().reset()
-        self._record("", *(step.action.label for step in self.program.setup))
+        self._write_down("", *(step.action.label for step in self.program.setup))
         self.finding = None
         self._read = self._oracle_reads(self._stores)
         self.turns, self.story = [], []
-        self._events = 0
-        self._calls: list[Call] = []
+        self._record.begin()
         self._moves_left = list(self.program.moves)
         self._kills_left = self.program.kills
         self._last = -1
@@ -234,32 +161,29 @@ class ProgramSystem:
             token = process.tokens[action.key] if action.worker >= 0 and action.key >= 0 else 0
             call = CallUnderWay(number, action, token)
             self._under[index] = call
-            self._record(action.label)
+            self._write_down(action.label)
             lane.arm()
             lane.times = call.times
             lane.on_first_touch = lambda call=call: self._begins(call)  # type: ignore[misc]
-            if action.verb in _SIGNED:
+            if action.verb in SIGNED:
                 lane.reach("the approver", "sign")
                 lane.touch(self._what_is_decided_by, 0)
                 lane.is_unwatched = True
             call.outcome = bench.perform(process, action, receipts)
             lane.complete()
-            call.end = self._event()
+            call.begin = call.begin or self._record.event()  # it touched nothing that others could notice
+            call.end = self._record.event()
             self._ended[index].append(call)
             self._under[index] = None
 
-    def _record(self, *labels: str) -> None:
+    def _write_down(self, *labels: str) -> None:
         """Write down what is about to be done, if that is wanted: a subject may end this process. "" starts anew."""
         if self._rig.recorder is not None:
             with self._rig.recorder.open("a" if labels[0] else "w", encoding="utf-8") as out:
                 out.writelines(f"{label}\t0\n" for label in labels if label)
 
-    def _event(self) -> int:
-        self._events += 1
-        return self._events
-
     def _begins(self, call: CallUnderWay) -> None:
-        call.begin = self._event()
+        call.begin = self._record.event()
 
     def stands(self, index: int) -> tuple[float, int]:
         """Where a lane stands: the call that it is in, from 1, and the boundary of it; past all if it has finished."""
@@ -327,7 +251,7 @@ class ProgramSystem:
 
     def _action(self, index: int) -> Action:
         under = self._under[index]
-        return under.action if under is not None else _NEUTRAL
+        return under.action if under is not None else NEUTRAL
 
     def _turn(self, do: str, index: int) -> Turn:
         call, boundary = self.stands(index)
@@ -346,16 +270,16 @@ class ProgramSystem:
             self._read = self._oracle_reads(before)
         for number, call in enumerate(ended):
             assert call.outcome is not None
-            self._calls.append(
-                Call(index, Operation(call.action, index), call.begin or call.end, call.end, call.outcome)
-            )
+            self._record.ended(index, call)
             if not again and self.finding is None:
-                self._judge(call, call.outcome, before if number == 0 else self._read)
+                self.finding = self._nodes.judge(
+                    call, call.outcome, before if number == 0 else self._read, self._read
+                )
         now = ended[0] if ended else under
         if now is not None and self._read is not before:
             if not ended and not again and self.finding is None:
-                self._judge(now, KILLED, before)
-            self._note(now, before)
+                self.finding = self._nodes.judge(now, KILLED, before, self._read)
+            note(now, before, self._read)
         if self._keep_story:
             self._say(index, now, named(did), ended[0].outcome if ended else None, before)
 
@@ -363,56 +287,12 @@ class ProgramSystem:
         number, action = (call.index, call.action) if call is not None else (-1, None)
         self.story.append(Said(index, number, action, did, outcome, before, self._read))
 
-    def _judge(self, call: CallUnderWay, outcome: Outcome, before: Stores) -> None:
-        """Hold one transition against the properties. Where the call has not answered, nothing is said of its answer.
-
-        It acted at one of the times that it read: only what holds at none of them is broken.
-        """
-        rig = self._rig
-        action, key, token = call.action, call.action.key, call.token
-        changes = self._changed(call, before)
-        if call.changed and (changes & call.changed or not (changes or call.authorised)):
-            # One write of several, or the end after the last: only what is stored is in question.
-            action, key, token = _NEUTRAL, -1, 0
-        elif call.authorised:
-            action = rig.model.alphabet.by_label[f"wake w{action.worker + 1} {action.choice}"]
-        prop = None
-        for now_ms in sorted(call.times) or (rig.time.now_ms,):
-            moment = Moment(before, self._read, now_ms, action, outcome, key, token, rig.model.limits)
-            prop = broken(moment, rig.subject.capabilities)
-            if prop is None:
-                break
-        for id_ in witnessed(moment):
-            rig.judge.witnesses[id_] += 1
-        if prop is not None:
-            why = because(prop.id, moment) or f"the subject answered {told(outcome)}"
-            self.finding = Finding(prop.id, f"{call.action.label}: {why}")
-
-    def _changed(self, call: CallUnderWay, before: Stores) -> set[str]:
-        """Which parts of the stores a transition of a call has changed."""
-        key = call.action.key
-        if key < 0 or self._read is before:
-            return set()
-        was, now = before.slots[key], self._read.slots[key]
-        parts = {
-            "ledger": _ledger(was) != _ledger(now),
-            "sink": (was.effects, was.fence, was.calls) != (now.effects, now.fence, now.calls),
-            "checkpoint": was.progress != now.progress,
-        }
-        return {name for name, differs in parts.items() if differs}
-
-    def _note(self, call: CallUnderWay, before: Stores) -> None:
-        call.changed |= self._changed(call, before)
-        if call.action.verb is Verb.DISPATCH:
-            was, now = before.slots[call.action.key].intent, self._read.slots[call.action.key].intent
-            call.authorised |= was is not None and now is not None and now.attempts > was.attempts
-
     def _oracle_reads(self, before: Stores) -> Stores:
         assert self._rig.oracle is not None
         try:
             read = self._rig.oracle.read()
         except (StrayError, DamagedError) as error:
-            self.finding = unreadable(Step(_NEUTRAL), error)
+            self.finding = unreadable(Step(NEUTRAL), error)
             return before
         if not self._rig.subject.has_ledger:
             read = self._rig.judge.merged(self._stores, read)
@@ -434,17 +314,12 @@ class ProgramSystem:
         move = self._moves_left.pop(0)
         self._rig.time.now_ms = at_ms
         # Once time stands still, reading it is no boundary any more: the lanes before one may pass it unseen.
-        self._environment(Operation(move, -1, at_ms), Outcome(Kind.OK))
+        self._record.environment(Operation(move, -1, at_ms), Outcome(Kind.OK))
         self._rig.time.may_move = bool(self._moves_left)
         self.turns.append(Turn(TIME, move=move))
         if self._keep_story:
             self.story.append(Said(-1, -1, move, "", None, self._read, self._read))
         return Footprint(self._what_is_decided_by, self._scheduler.resources.bit("clock", "now"))
-
-    def _environment(self, operation: Operation, outcome: Outcome) -> None:
-        """Something that is over at once, and not a lane's doing."""
-        begin = self._event()
-        self._calls.append(Call(-1, operation, begin, self._event(), outcome))
 
     def _kill(self, index: int) -> Footprint:
         lane, under = self._lanes[index], self._under[index]
@@ -453,9 +328,10 @@ class ProgramSystem:
         footprint = self._guarded(index, lambda: self._scheduler.kill(lane)) or Footprint()
         process = self._rig.bench.processes[index]
         self._rig.bench.end_process(process)
-        if under is not None and under.begin:
-            self._calls.append(Call(index, Operation(under.action, index), under.begin, self._event(), None))
-        self._environment(Operation(self._rig.model.alphabet.by_label[f"kill {self._names[index]}"], -1), KILLED)
+        self._record.died(index, under)
+        self._record.environment(
+            Operation(self._rig.model.alphabet.by_label[f"kill {self._names[index]}"], -1), KILLED
+        )
         self.turns.append(self._turn(KILL, index))
         if self._keep_story:
             self._say(index, under, named(did), KILLED, self._read)
@@ -475,38 +351,14 @@ class ProgramSystem:
             self.on_complete()
         return self.finding is not None and self._until in {"", self.finding.property_id}
 
-    def _order_of_calls(self) -> tuple[object, ...]:
-        """All that an explanation depends on: the calls, their answers, and which of them were over before which."""
-        calls = self._calls
-        return tuple(
-            (c.lane, c.operation, c.outcome, sum(1 << n for n, d in enumerate(calls) if precedes(d, c)))
-            for c in calls
-        )
-
     def _explained(self) -> Finding | None:
         """A finding if no order of the model explains what the calls answered and what is stored."""
-        rig = self._rig
-        key = (self._order_of_calls(), self._read)
-        answered = (c for c in sorted(self._calls, key=_by_lane) if c.lane >= 0 and c.is_answered)
-        self.endings[tuple((c.operation, c.outcome) for c in answered), self._read, rig.time.now_ms] += 1
-        ends = self._judged.get(key)
-        if ends is None:
-            ends = self._judged[key] = self._explain()
-        if isinstance(ends, Finding):
-            return ends
-        rig.judge.worlds, rig.judge.stores = ends or self._worlds, self._read
+        judge = self._rig.judge
+        found = self._record.explained(self._read, self._rig.time.now_ms)
+        if isinstance(found, Finding):
+            return found
+        judge.worlds, judge.stores = found or self._worlds, self._read
         return None
-
-    def _explain(self) -> tuple[World, ...] | Finding:
-        found = self._historian.explain(self._calls, accepts=same_slots(self._read), states_max=STATES_MAX)
-        if found.verdict is Verdict.UNDECIDED:
-            self.undecided += 1
-            return ()
-        if found.verdict is Verdict.UNEXPLAINED:
-            stuck = said(found.stuck) if found.stuck is not None else "what is stored in the end"
-            after = f", after {'; '.join(map(said, found.prefix))}" if found.prefix else ""
-            return Finding(CONFORMS.id, f"no order of the model explains {stuck}{after}")
-        return merged(found)
 
     def _at_rest(self) -> Finding | None:
         """Restart everybody and run to rest; the same state is run to rest once."""
@@ -522,41 +374,3 @@ class ProgramSystem:
                         ANSWERS.id, f"{rig.current.label}: no answer within {ORDER_SECONDS} s"
                     )
         return self._rested[state]
-
-
-def _ledger(slot: Slot) -> tuple[object, ...]:
-    return slot.intent, slot.approval, slot.lease, slot.token_high
-
-
-def _by_lane(call: Call) -> tuple[int, int]:
-    return call.lane, call.begin
-
-
-def named(at: tuple[str, str]) -> str:
-    """A boundary in a few words: ``SELECT ... FROM intents of ledger``."""
-    where, what = at
-    words = what.split()
-    if words[:1] == ["SELECT"] and "FROM" in words[:-1]:
-        words = ["SELECT", "...", "FROM", words[words.index("FROM") + 1]]
-    elif len(words) > WORDS_SHOWN:
-        words = [*words[:WORDS_SHOWN], "..."]
-    return f"{' '.join(words)} of {where.removesuffix('.sqlite3')}" if where else ""
-
-
-def can_call(process: Process, action: Action) -> bool:
-    """Whether somebody with this in its head would make the call: nobody acknowledges what it was never told."""
-    key, verb = action.key, action.verb
-    if action.worker < 0 or verb in {Verb.CLAIM, Verb.REAP_READ}:
-        return True
-    if verb is Verb.REAP_APPLY:
-        return process.overdue is not None
-    if verb is Verb.ACKNOWLEDGE:
-        return process.answers[key] is not None
-    if verb is Verb.CHECKPOINT:
-        return bool(process.receipts[key])
-    if verb is Verb.DISPATCH:
-        answer = process.answers[key]
-        return process.tokens[key] > 0 and (
-            answer is None or answer.kind is not Kind.ERROR or answer.reason == "transient"
-        )
-    return process.tokens[key] > 0

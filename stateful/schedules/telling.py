@@ -9,7 +9,7 @@ from attrs import frozen
 
 from model.words import Kind, Outcome, Stores
 from stateful.judge import told
-from stateful.schedules.system import Said
+from stateful.schedules.calls import Said
 
 
 @frozen
