@@ -10,8 +10,9 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 
 from benchmarks.rows import Row, by_turns, rate_of
+from stateful.schedules.raw import RawProgram
 from stateful.schedules.search import Bounds, Search
-from stateful.schedules.statements import PRAGMAS, RawProgram, StatementSystem
+from stateful.schedules.statements import StatementSystem, without_files
 
 SCHEMA = "CREATE TABLE counter (id INTEGER PRIMARY KEY, n INTEGER); INSERT INTO counter VALUES (1, 0), (2, 0);"
 READ, WRITE = "SELECT n FROM counter WHERE id = 1", "UPDATE counter SET n = n + 1 WHERE id = 1"
@@ -56,8 +57,7 @@ def _bare(system: StatementSystem, schedules: list[tuple[str, ...]], statements:
     """Run given schedules, with nothing in between."""
     connections = [sqlite3.connect(system.paths[0], isolation_level=None) for _ in range(2)]
     for connection in connections:
-        for pragma in PRAGMAS:
-            connection.execute(f"PRAGMA {pragma}")
+        without_files(connection)
     done = 0
     while done < SCHEDULES:
         for schedule in schedules:

@@ -53,6 +53,7 @@ class Bounds:
     transitions: int = 600
     """In one schedule: a program that never ends is cut here."""
     schedules: int | None = None
+    """Complete ones and those that were cut."""
     reduce: bool = True
 
 
@@ -113,7 +114,8 @@ class Search:
             counts.deepest = max(counts.deepest, len(self.path))
             stop = self._system.finish(complete=complete)
             yield complete
-            if stop or (bounds.schedules is not None and counts.schedules >= bounds.schedules):
+            runs = counts.schedules + counts.cut_by_transitions
+            if stop or (bounds.schedules is not None and runs >= bounds.schedules):
                 counts.exhausted = not self._back() and not stop and not counts.cut_by_transitions
                 return
             if not self._back():

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from stateful.boundaries import Gate, GatedConnection
 from stateful.medium import View
@@ -21,57 +21,20 @@ from stateful.schedules.footprint import Footprint
 from stateful.schedules.lanes import Lane, Scheduler
 from stateful.schedules.medium import ScheduledMedium
 from stateful.schedules.program import BUSY, KILL, lane_name
+from stateful.schedules.raw import Body, Ending, LaneEnd, RawProgram, Sql, Table, Tables, plain, tables_of, told_by
 
 C = TypeVar("C", bound=sqlite3.Connection)
-Sql = str | tuple[str, Sequence[Any]]
-Body = Callable[..., Any]
-"""Called with a connection to each database; what it returns is what it was told."""
-PRAGMAS = ("synchronous = OFF", "journal_mode = MEMORY")
-"""Only deaths of processes are in question here, not power cuts. A write-ahead log stays what it is."""
-Table = tuple[str, tuple[tuple[Any, ...], ...]]
-Tables = tuple[Table, ...]
 
 
-@frozen
-class RawProgram:
-    """What is run side by side: the scripts that make each database, and a body or a list of statements for each lane.
+def without_files(connection: sqlite3.Connection) -> None:
+    """Sync nothing, and keep no journal in a file: only deaths of processes are in question, not power cuts.
 
-    Statements in a list go to the first database. A lane that ends inside a transaction rolls it back.
+    A write-ahead log stays, as its locks are others.
     """
-
-    schemas: tuple[str, ...]
-    lanes: tuple[Body | Sequence[Sql], ...]
-    wal: bool = False
-    """Whether the databases have a write-ahead log; a rollback journal otherwise."""
-    kills: int = 0
-    """How many lanes may die in one run."""
-    waits_end: bool = False
-    """Whether a wait for a lock may end with BUSY although somebody else could go on."""
-
-
-@frozen
-class LaneEnd:
-    """How one lane's part of a run ended."""
-
-    told: tuple[Any, ...] = ()
-    """What its statements returned: rows, or the count of changed rows. A body's is what it returned."""
-    error: str = ""
-    """What it was ended by: ``IntegrityError: ...``."""
-    died_at: int = 0
-    """The boundary before which it died, counted from 1; 0 if it did not."""
-
-
-@frozen
-class Ending:
-    """What a complete run came to."""
-
-    tables: Tables
-    """By name; those of a second database are called ``2.name``."""
-    lanes: tuple[LaneEnd, ...]
-
-    def rows(self, table: str) -> tuple[tuple[Any, ...], ...]:
-        """The rows of one table, in the order of their rowid."""
-        return dict(self.tables)[table]
+    execute = sqlite3.Connection.execute
+    execute(connection, "PRAGMA synchronous = OFF")
+    if execute(connection, "PRAGMA journal_mode").fetchone() != ("wal",):
+        execute(connection, "PRAGMA journal_mode = MEMORY")
 
 
 @define(eq=False)
@@ -94,8 +57,7 @@ class StatementMedium(ScheduledMedium):
     def _open(self, name: str, factory: type[C]) -> C:
         connection = super()._open(name, factory)
         if issubclass(factory, GatedConnection):
-            for pragma in PRAGMAS:
-                sqlite3.Connection.execute(connection, f"PRAGMA {pragma}")
+            without_files(connection)
         return connection
 
 
@@ -268,10 +230,10 @@ class StatementSystem:
         for n, view in enumerate(self._views, 1):
             prefix = f"{n}." if n > 1 else ""
             try:
-                out += _tables_of(view.rows, prefix)
+                out += tables_of(view.rows, prefix)
             except sqlite3.OperationalError:  # a lane has locked even readers out, so that the file is as it was
                 alone = sqlite3.connect(f"{self.paths[n - 1].as_uri()}?immutable=1", uri=True, timeout=0)
-                out += _tables_of(alone.execute, prefix)
+                out += tables_of(alone.execute, prefix)
                 alone.close()
         return tuple(out)
 
@@ -287,40 +249,13 @@ def _run_by(running: _Running, body: Body | Sequence[Sql]) -> Callable[[], None]
     def run() -> None:
         try:
             if callable(body):
-                running.told.append(_plain(body(*running.connections)))
+                running.told.append(plain(body(*running.connections)))
             else:
                 for statement in body:
-                    running.told.append(_told(running.connections[0], statement))
+                    running.told.append(told_by(running.connections[0], statement))
         except Exception as error:  # noqa: BLE001 - a lane's failure is part of how the run ended
             running.error = f"{type(error).__name__}: {error}"
         for connection in running.connections:
-            if connection.in_transaction:
-                connection.rollback()
+            connection.close()
 
     return run
-
-
-def _told(connection: sqlite3.Connection, statement: Sql) -> Any:
-    """What a statement returns: its rows, or how many it has changed; None if it is about neither."""
-    sql, parameters = (statement, ()) if isinstance(statement, str) else statement
-    cursor = connection.execute(sql, parameters)
-    if cursor.description is not None:
-        return tuple(cursor.fetchall())
-    return cursor.rowcount if cursor.rowcount >= 0 else None
-
-
-def _plain(value: Any) -> Any:
-    """A value that can be hashed and compared."""
-    if isinstance(value, list | tuple | sqlite3.Row):
-        return tuple(map(_plain, value))
-    try:
-        hash(value)
-    except TypeError:
-        return repr(value)
-    return value
-
-
-def _tables_of(rows: Callable[[str], Any], prefix: str) -> list[Table]:
-    """Every table of a database, with its rows in the order of their rowid."""
-    names = [name for (name,) in rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()]
-    return [(f"{prefix}{name}", tuple(rows(f'SELECT * FROM "{name}"').fetchall())) for name in names]  # noqa: S608
