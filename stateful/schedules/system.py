@@ -319,7 +319,9 @@ class ProgramSystem:
         self.turns.append(Turn(TIME, move=move))
         if self._keep_story:
             self.story.append(Said(-1, -1, move, "", None, self._read, self._read))
-        return Footprint(self._what_is_decided_by, self._scheduler.resources.bit("clock", "now"))
+        # It is over at once, and calls are told apart by whether they began after it, or were over before.
+        now = self._scheduler.resources.bit("clock", "now")
+        return Footprint(self._what_is_decided_by, now, begins=True, ends=True)
 
     def _kill(self, index: int) -> Footprint:
         lane, under = self._lanes[index], self._under[index]
