@@ -52,6 +52,8 @@ class Lane(Gate):
         self.blocked: sqlite3.OperationalError | None = None
         self.waits_for = 0
         self.told_busy = False
+        self.heard_busy = False
+        """Whether the subject has ever been told BUSY."""
         self.next: tuple[ScheduledConnection, str] | None = None
         """The statement that it stands before, if it is one."""
         self.begun = False
@@ -128,6 +130,7 @@ class Lane(Gate):
             except sqlite3.OperationalError as error:
                 code = getattr(error, "sqlite_errorcode", 0)
                 if code & 0xFF not in _BUSY or code == _NEVER_FREE:
+                    self.heard_busy |= code == _NEVER_FREE
                     self.touch(*connection.failed(sql))
                     raise
                 if not self.told_busy:
@@ -135,7 +138,7 @@ class Lane(Gate):
                     self._pause()
                     if not self.told_busy:
                         continue
-                self.told_busy = False
+                self.told_busy, self.heard_busy = False, True
                 # Of two waits that could end, the end of one lets its lane go on, and the other may not end then.
                 self.touch(EVERYTHING, self.resource("waits", "ended"))
                 raise

@@ -43,10 +43,10 @@ class _LooseHistory(DispatcherHistory):
 class Record:
     """Records the runs of one program, one after the other, and explains each. Equal histories are explained once."""
 
-    def __init__(self, rig: Rig, model: Model, first: World, *, busy: bool) -> None:
+    def __init__(self, rig: Rig, model: Model, first: World) -> None:
         self._rig = rig
         make = DispatcherHistory if rig.subject.has_ledger else _LooseHistory
-        self._judge = Judge(make(model, first, busy=busy))
+        self._judges = {busy: Judge(make(model, first, busy=busy)) for busy in (False, True)}
         self._known: dict[object, tuple[World, ...] | Finding] = {}
         self._events = 0
         self._calls: list[Call] = []
@@ -78,16 +78,16 @@ class Record:
         begin = self.event()
         self._calls.append(Call(ENVIRONMENT, operation, begin, self.event(), outcome))
 
-    def explained(self, read: Stores, now_ms: int) -> tuple[World, ...] | Finding:
+    def explained(self, read: Stores, now_ms: int, *, busy: bool) -> tuple[World, ...] | Finding:
         """The worlds that the run may have led to, given what is stored; or that no order of the model explains it.
 
-        No worlds where nobody knows.
+        ``busy`` says that somebody was told BUSY, and may have answered so. No worlds where nobody knows.
         """
         answered = (c for c in sorted(self._calls, key=_by_lane) if c.lane >= 0 and c.is_answered)
         self.endings[tuple((c.operation, c.outcome) for c in answered), read, now_ms] += 1
-        key = (self._relations(), read)
+        key = (self._relations(), read, busy)
         if key not in self._known:
-            self._known[key] = self._explained(read)
+            self._known[key] = self._explained(read, busy=busy)
         return self._known[key]
 
     def _relations(self) -> tuple[object, ...]:
@@ -98,10 +98,10 @@ class Record:
             for c in calls
         )
 
-    def _explained(self, read: Stores) -> tuple[World, ...] | Finding:
+    def _explained(self, read: Stores, *, busy: bool) -> tuple[World, ...] | Finding:
         has_ledger = self._rig.subject.has_ledger
         accepts = same_slots(read) if has_ledger else _same_effects_as(read)
-        found = self._judge.explain(self._calls, accepts=accepts, states_max=STATES_MAX)
+        found = self._judges[busy].explain(self._calls, accepts=accepts, states_max=STATES_MAX)
         if found.verdict is Verdict.EXPLAINED:
             return merged(found)
         if found.verdict is Verdict.UNDECIDED or not has_ledger:

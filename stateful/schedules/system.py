@@ -81,7 +81,7 @@ class ProgramSystem:
         self._what_is_decided_by = EVERYTHING
         if rig.subject.has_ledger:
             self._what_is_decided_by = resources.bit("clock", "now") | resources.tables(ledger, DECISIVE)
-        self._record = Record(rig, rig.model, rig.judge.world, busy=self.program.waits_end)
+        self._record = Record(rig, rig.model, rig.judge.world)
         return None
 
     @property
@@ -356,7 +356,8 @@ class ProgramSystem:
     def _explained(self) -> Finding | None:
         """A finding if no order of the model explains what the calls answered and what is stored."""
         judge = self._rig.judge
-        found = self._record.explained(self._read, self._rig.time.now_ms)
+        busy = any(lane.heard_busy for lane in self._lanes)
+        found = self._record.explained(self._read, self._rig.time.now_ms, busy=busy)
         if isinstance(found, Finding):
             return found
         judge.worlds, judge.stores = found or self._worlds, self._read
