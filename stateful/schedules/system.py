@@ -63,7 +63,6 @@ class ProgramSystem:
         rig, bench = self._rig, self._rig.bench
         self._scheduler.clear()
         rig.time.may_move = False
-        bench.forget_template()
         finding = rig.start()
         for step in self.program.setup:
             if finding is None and rig.can(step):
@@ -74,6 +73,7 @@ class ProgramSystem:
         bench.end()
         rig.look_away()
         rig.medium.keep_template()
+        bench.forget_template()  # what is kept is not empty: an order that is run in between starts on stores that are
         self._worlds, self._stores, self._divergence = rig.judge.worlds, rig.judge.stores, rig.judge.divergence
         self._now_ms = rig.time.now_ms
         self._told = list(rig.told)
