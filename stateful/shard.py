@@ -160,11 +160,11 @@ def _run_engine(shard: Shard, rig: Rig, tally: Tally) -> None:
 
 def reduced(rig: Rig, broken: Broken) -> Broken:
     """A broken promise with its order made one-minimal."""
+    hangs = broken.property_id == ANSWERS.id and "no answer" in broken.detail
     if broken.scheduled is not None:
         from stateful.schedules.reduce import reduced_program
 
-        return reduced_program(rig, broken)
-    hangs = broken.property_id == ANSWERS.id and "no answer" in broken.detail
+        return broken if hangs else reduced_program(rig, broken)
     done = Reducer(rig, broken.property_id, HANG_RUNS_MAX).reduce(broken.steps) if hangs else None
     done = done or Reducer(rig, broken.property_id).reduce(broken.steps)
     if not done.minimal and done.steps == broken.steps:

@@ -14,7 +14,7 @@ from model.actions import ALPHABET, Action, Step
 from stateful.judge import Finding
 from stateful.order import Rig
 from stateful.reduce import Reduced, Reducer
-from stateful.schedules.program import RUN, Program, Scheduled, turns_of
+from stateful.schedules.program import BUSY, KILL, Program, Scheduled, turns_of
 from stateful.schedules.rig import ScheduledRig
 from stateful.schedules.search import Bounds, Search
 from stateful.schedules.system import ProgramSystem
@@ -168,18 +168,29 @@ def reduced_program(rig: Rig, broken: Broken) -> Broken:
 
 
 def _one_by_one(rig: ScheduledRig, found: Witnessed) -> Reduced | None:
-    """The plain order that a schedule comes to, if it interrupts no call and breaks the same promise."""
-    steps = list(found.program.setup)
-    done = [0] * len(found.scheduled.lanes)
+    """A plain order of the same calls that breaks the same promise, if there is one: as they began, or as they ended."""
+    if any(turn.do in {KILL, BUSY} for turn in found.scheduled.turns):
+        return None
+    for as_begun in (False, True):
+        reducer = Reducer(rig, found.finding.property_id)
+        reduced = reducer.reduce(tuple(_in_turn(found, as_begun=as_begun)))
+        if reducer.detail:  # it did break
+            return reduced
+    return None
+
+
+def _in_turn(found: Witnessed, *, as_begun: bool) -> Iterator[Step]:
+    """The steps, then whole calls and moves of time: a call comes where it ended in the schedule, or where it began."""
+    yield from found.program.setup
+    lanes = found.scheduled.lanes
+    done = [0] * len(lanes)
     for turn in found.scheduled.turns:
         if turn.move is not None:
-            steps.append(Step(turn.move))
-        elif turn.do != RUN or not (turn.is_at_end or turn.boundary == 1):
-            return None
+            yield Step(turn.move)
         else:
-            calls = found.scheduled.lanes[turn.lane]
-            upto = len(calls) if turn.is_at_end else turn.call - 1
-            steps += [Step(a) for a in calls[done[turn.lane] : upto]]
-            done[turn.lane] = upto
-    reduced = Reducer(rig, found.finding.property_id).reduce(tuple(steps))
-    return reduced if reduced.detail else None
+            is_inside = not turn.is_at_end and turn.boundary > 1
+            upto = len(lanes[turn.lane]) if turn.is_at_end else turn.call - 1 + (is_inside and as_begun)
+            yield from map(Step, lanes[turn.lane][done[turn.lane] : upto])
+            done[turn.lane] = max(done[turn.lane], upto)
+    for calls, upto in zip(lanes, done, strict=True):  # a promise may have broken before they ended
+        yield from map(Step, calls[upto:])
