@@ -209,13 +209,12 @@ class Account:
     def _inside(self, read: int, written: int, *, writes: bool, changed: bool) -> tuple[int, int]:
         """The same inside a transaction: what it writes is noticed only when it commits, what it locks at once."""
         locked = 0
+        # In a write-ahead log the first read fixes what is seen until the end, and the first write wants it to be the
+        # newest. Both are before or after each commit of another lane, as each commit reads both locks.
         if writes and not self.is_writer:
-            if self.reading or self.reserved:  # in a write-ahead log its snapshot must still be the newest
-                read = EVERYTHING
             self.reserved, self.is_writer, locked = True, True, self.write_lock
         elif not writes and not self.reading and not self.is_writer:
-            # In a write-ahead log it sees what is there now until it ends.
-            self.reading, read, locked = True, EVERYTHING, self.read_lock
+            self.reading, locked = True, self.read_lock
         if changed:
             self._unseen |= written
         return read | written, locked

@@ -156,7 +156,20 @@ def test_an_open_read_does_not_hold_its_lock(searched, program) -> None:
     assert (3, 0) == (found.counts.schedules, found.system.deadlocks)
 
 
-def test_an_attached_database_is_no_blind_spot(searched, schema: str, tmp_path) -> None:
+def test_a_wait_repeats_all_rows(searched, program) -> None:
+    """Who waits in ``executemany`` writes every row of a generator in the end."""
+
+    def body(connection: sqlite3.Connection) -> object:
+        connection.execute(READ)
+        return many(connection)
+
+    found = searched(program(body, ("BEGIN", "SELECT n FROM b", "SELECT id FROM b", "COMMIT")), reduce=False)
+
+    assert {((1, 0), (5, 0), (6, 0))} == {ending.rows("b") for ending in found.endings}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_attached_database_is_no_blind_spot(searched, schema: str, order: int) -> None:
     """Who reaches another lane's database under another name commutes with nobody."""
 
     def attaching(first: sqlite3.Connection, second: sqlite3.Connection) -> object:
@@ -167,11 +180,9 @@ def test_an_attached_database_is_no_blind_spot(searched, schema: str, tmp_path) 
         return seen
 
     def direct(first: sqlite3.Connection, second: sqlite3.Connection) -> object:
-        seen = second.execute(READ).fetchall()
-        second.execute(DOUBLE)
-        return seen, second.execute(READ).fetchall()
+        return [second.execute(READ).fetchall() for _ in range(3)]
 
-    raw = RawProgram((schema, schema), (attaching, direct))
+    raw = RawProgram((schema, schema), (attaching, direct)[::order])
     everything, reduced = (searched(raw, reduce=reduce) for reduce in (False, True))
 
     assert everything.all == reduced.all

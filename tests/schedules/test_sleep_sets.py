@@ -22,6 +22,7 @@ LANES = {
     "exclusive": (("BEGIN EXCLUSIVE", A, "COMMIT"), (READ_A, "BEGIN", READ_A, "COMMIT")),
     "savepoint": (("SAVEPOINT s", A, "RELEASE s", A), ("BEGIN IMMEDIATE", READ_A, "COMMIT")),
     "refused row": (("BEGIN", "INSERT INTO a VALUES (1, 1)", "COMMIT"), ("BEGIN", B, "COMMIT")),
+    "unknown, then written": (("BEGIN", "PRAGMA user_version", B, "COMMIT"), (A,)),
     "three lanes": ((A, READ_B), (B, READ_A), ("BEGIN IMMEDIATE", A, "COMMIT")),
 }
 
