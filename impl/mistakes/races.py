@@ -27,7 +27,7 @@ def _anew(ledger: Ledger) -> None:
     "M017",
     "K09",
     "A claim selects a free key, and then updates it by its key alone, in a transaction of its own.",
-    breaks="one-lease",
+    breaks="no-stale-token",
     race=True,
 )
 class SelectThenUpdate(Ledger):
