@@ -7,11 +7,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from attrs import frozen
 
 from model.actions import Alphabet, Step
 from model.contracts import contracts_from
 from stateful.engines.walk import walk
 from stateful.order import Rig
+from stateful.schedules.program import Program
+from stateful.schedules.rig import ScheduledRig
+from stateful.schedules.search import Bounds, Counts, Search
+from stateful.schedules.system import ProgramSystem
 from stateful.subject import Subject, load_subject
 from stateful.verdict import Tally
 
@@ -65,3 +70,61 @@ def hunt(rig: Callable[..., Rig]) -> Callable[..., Tally]:
         return tally
 
     return go
+
+
+def program_of(setup: str, lanes: str, moves: str = "", **options: bool | int) -> Program:
+    """A program as it is written: ``submit k1 p1; claim w1 k1``, ``renew w1 k1 | claim w2 k1``, ``advance k1 lease``."""
+    calls = tuple(tuple(BY_LABEL[label] for label in _labels(lane)) for lane in lanes.split("|"))
+    moved = tuple(BY_LABEL[label] for label in _labels(moves))
+    return Program(tuple(map(step_of, _labels(setup))), calls, moved, **options)
+
+
+def _labels(text: str) -> list[str]:
+    return [part.strip() for part in text.split(";") if part.strip()]
+
+
+@pytest.fixture
+def program() -> Callable[..., Program]:
+    """A program from its setup, its lanes and its moves of time, as they are written."""
+    return program_of
+
+
+@frozen
+class Explored:
+    """All that a search of a program came to."""
+
+    counts: Counts
+    system: ProgramSystem
+    broken: dict[str, str]
+    """Each promise that broke in some schedule, with what was seen first."""
+
+
+def explored(rig: ScheduledRig, program: Program, **bounds: bool | int) -> Explored:
+    """Search the schedules of a program to the end, whatever breaks."""
+    system = ProgramSystem(rig, program, until="to the end")
+    assert system.prepare() is None
+    broken: dict[str, str] = {}
+
+    def note() -> None:
+        if system.finding is not None:
+            broken.setdefault(system.finding.property_id, system.finding.detail)
+
+    system.on_complete = note
+    return Explored(Search(system, Bounds(**bounds)).run(), system, broken)
+
+
+@pytest.fixture
+def explore() -> Callable[..., Explored]:
+    """Search the schedules of a program on a rig to the end, within bounds if there are any."""
+    return explored
+
+
+@pytest.fixture
+def lanes(subject: Callable[..., Subject]) -> Iterator[Callable[..., ScheduledRig]]:
+    """A rig for lanes, for a subject under the named contract choices, closed in the end."""
+    with ExitStack() as stack:
+
+        def make(name: str = "", *, mistake: str = "", **choices: str) -> ScheduledRig:
+            return stack.enter_context(ScheduledRig(subject(name, mistake), contracts_from(choices)))
+
+        yield make

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
+import subprocess
 import sys
+import threading
+import time
+from contextlib import suppress
 from typing import ClassVar
 
 from attrs import evolve
 
 from examples.toy_dispatcher import ToyDispatcher
 from impl import Answer, BaseDispatcher, Overdue, Permit, Request
-from impl.sqlite import SqliteDispatcher
+from impl.sqlite import Ledger, SqliteDispatcher
 from model.words import Capability, Kind
 
 
@@ -236,3 +241,121 @@ class ClaimsMagic(ClaimsLeases):
 
 class NoDispatcher:
     """It has nothing of a dispatcher."""
+
+
+class BeginsLater(Ledger):
+    """Its transactions begin without the lock."""
+
+    BEGIN = "BEGIN"
+
+
+class Deferred(SqliteDispatcher):
+    """It is right, and takes the lock when it first writes: two of it may deadlock, and then one is busy."""
+
+    ledger_class = BeginsLater
+
+
+class StoppedClock(Ledger):
+    """It looks at the clock when it is opened."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self._opened_ms = self.clock.now_ms()
+
+    def _now_ms(self):
+        return self._opened_ms
+
+
+class LooksAtTheClockOnce(SqliteDispatcher):
+    """It never notices that time has passed."""
+
+    ledger_class = StoppedClock
+
+
+class Sleeps(SqliteDispatcher):
+    """It sleeps before it claims."""
+
+    def claim(self, key):
+        self.wait()
+        return super().claim(key)
+
+    def wait(self):
+        time.sleep(0)
+
+
+class StartsThread(Sleeps):
+    """It claims beside a thread of its own."""
+
+    def wait(self):
+        thread = threading.Thread(target=str)
+        thread.start()
+        thread.join()
+
+
+class Forks(Sleeps):
+    """It claims beside a child of its own."""
+
+    def wait(self):
+        child = os.fork()
+        if not child:
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+class StartsProcess(Sleeps):
+    """It claims after another program."""
+
+    def wait(self):
+        subprocess.run(["/bin/true"], check=True)
+
+
+class SleepsInSecret(Sleeps):
+    """It sleeps, and catches whatever anybody says about it."""
+
+    def wait(self):
+        with suppress(BaseException):
+            super().wait()
+
+
+class WaitsOnItsLoop(Sleeps):
+    """It waits a moment on an event loop."""
+
+    def wait(self):
+        asyncio.run(asyncio.sleep(0.001))
+
+
+class Awaits(Sleeps):
+    """It awaits what takes no time, and is right."""
+
+    def wait(self):
+        asyncio.run(self._twice())
+
+    async def _twice(self):
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+class AsksForEver(SqliteDispatcher):
+    """It looks again and again, and never claims."""
+
+    def claim(self, key):
+        while True:
+            self.ledger._connection.execute("SELECT 1 FROM intents").fetchone()
+
+
+class LoopsInClaim(SqliteDispatcher):
+    """It never comes to a boundary again."""
+
+    def claim(self, key):
+        while True:
+            pass
+
+
+class HoldsMutex(SqliteDispatcher):
+    """It claims under a lock of its process, which another lane cannot have meanwhile."""
+
+    mutex: ClassVar[threading.Lock] = threading.Lock()
+
+    def claim(self, key):
+        with self.mutex:
+            return super().claim(key)

@@ -1,6 +1,7 @@
 """Failure orders that were found once: each still breaks what it broke, under its contracts and under no others.
 
-A trace is written by the tool itself: ``survives check --contracts NAME=CHOICE`` keeps it below ``.survives``.
+A trace is written by the tool itself: ``survives check --contracts NAME=CHOICE`` keeps it below ``.survives``, as does
+``survives interleave --mistake ID`` one of a race.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from impl.mistakes import MISTAKES
 from model.contracts import CHOICES, Contracts
 from stateful.findings import told_again
 from stateful.trace import SURVIVED, read_trace
@@ -29,8 +31,8 @@ def test_it_breaks_what_it_broke(name):
 
 @pytest.mark.parametrize("name", TRACES)
 def test_the_default_contracts_survive_it(name):
-    """The same order survives under the contracts that hold."""
-    story = told_again(evolve(TRACES[name], contracts=Contracts()))[0]
+    """The same order survives under the contracts that hold, without the mistake that it was found with."""
+    story = told_again(evolve(TRACES[name], contracts=Contracts(), mistake=""))[0]
 
     assert SURVIVED == story.verdict, story.text()
 
@@ -44,6 +46,22 @@ def test_its_name_says_what_it_is(name):
     assert f"{contract.replace('_', '-')}-{choice}-{trace.expect}" == name
 
 
+@pytest.mark.parametrize("name", [n for n, t in TRACES.items() if t.scheduled is not None])
+def test_a_race_is_named_by_its_mistake(name):
+    """A file with lanes is called by its mistake and the promise that it breaks, and breaks it the same each time."""
+    trace = TRACES[name]
+    stories = {told_again(trace)[0].text() for _ in range(3)}
+
+    assert (f"race-{trace.mistake}-{trace.expect}", 1) == (name, len(stories))
+
+
+def test_every_race_has_one():
+    """Each mistake that shows only when operations run inside one another has a trace of the promise that it breaks."""
+    races = {(m.id, m.breaks) for m in MISTAKES.values() if m.race}
+
+    assert races == {(t.mistake, t.expect) for t in TRACES.values() if t.scheduled is not None}
+
+
 def test_every_weaker_choice_has_one():
     """Each choice that is weaker than the default, and that an order can break, has a trace."""
     weaker = {(name, str(c)) for name, choices in CHOICES.items() if name not in OTHER_ENGINES for c in choices[1:]}
@@ -52,5 +70,7 @@ def test_every_weaker_choice_has_one():
 
 
 def test_it_is_short():
-    """Each is one-minimal, and so is read at a glance."""
-    assert {} == {name: len(t.steps) for name, t in TRACES.items() if len(t.steps) > 7}
+    """Each is one-minimal, and so is read at a glance, with what runs side by side."""
+    lengths = {n: len(t.steps) + (t.scheduled.length if t.scheduled else 0) for n, t in TRACES.items()}
+
+    assert {} == {name: length for name, length in lengths.items() if length > 7}
