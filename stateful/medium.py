@@ -41,6 +41,9 @@ _HEADER = slice(18, 40)
 _ROLLBACK_JOURNAL = b"\x01\x01"
 """The file format's write and read version, at offset 18; a write-ahead log has 2. The change counter that every
 commit raises stands at offset 24. https://www.sqlite.org/fileformat2.html#the_database_header"""
+_HEADER_BYTES, _COUNTER, _SCHEMA, _VALID_FOR, _WORD = 100, 24, 40, 92, 0xFFFFFFFF
+"""How long the header is, and where it has the change counter, the schema's version, and the counter for which the
+size and the version in it are valid: 32 bits each."""
 
 
 def fast_folder(prefix: str = "survives-") -> Path:
@@ -148,7 +151,7 @@ class View:
 class Anchor:
     """The harness's own connection to one database, which makes it what its template was."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: str | None = None) -> None:
         self._connection = connection
         connection.execute("PRAGMA busy_timeout = 0")
         connection.execute("PRAGMA synchronous = OFF")
@@ -156,8 +159,17 @@ class Anchor:
         if not self.has_log:
             connection.execute("PRAGMA journal_mode = MEMORY")
         self._schema_version = self._ask("PRAGMA schema_version")
-        self._version = -1
-        self.close = connection.close
+        self._version: Any = -1
+        self._image: bytes = b""
+        # Closed only with the anchor: to close any handle of a file drops all locks that a process has on it.
+        self._handle = -1 if self.has_log or path is None else os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._connection.close()
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
 
     def _ask(self, sql: str) -> Any:
         return self._connection.execute(sql).fetchone()[0]
@@ -170,10 +182,26 @@ class Anchor:
 
     def put_back(self, template: sqlite3.Connection) -> None:
         """Make the database what ``template`` is. Raises sqlite3.Error where somebody still holds a lock on it."""
-        if self._version == self._ask("PRAGMA data_version"):
+        if self._version == self._stamp():
             return  # nobody has written since it was last put back
         self._connection.execute("BEGIN EXCLUSIVE")
-        self._connection.execute("ROLLBACK")
+        try:
+            is_written = self._handle >= 0 and self._overwrite(template)
+        finally:
+            self._connection.execute("ROLLBACK")
+        if not is_written:
+            self._back_up(template)
+        self._version = self._stamp()
+
+    def _stamp(self) -> Any:
+        """What differs whenever a transaction was committed in between, as in a view."""
+        if self._handle >= 0:
+            header = os.pread(self._handle, _HEADER.stop - _HEADER.start, _HEADER.start)
+            if header.startswith(_ROLLBACK_JOURNAL):
+                return header
+        return self._ask("PRAGMA data_version")
+
+    def _back_up(self, template: sqlite3.Connection) -> None:
         schema_version = self._ask("PRAGMA schema_version")
         template.backup(self._connection)
         # A backup changes the schema version, and every open connection would prepare all its statements again. If
@@ -182,7 +210,27 @@ class Anchor:
             self._connection.execute(f"PRAGMA schema_version = {schema_version}")
         else:
             self._schema_version = self._ask("PRAGMA schema_version")
-        self._version = self._ask("PRAGMA data_version")
+
+    def _overwrite(self, template: sqlite3.Connection) -> bool:
+        """Write the template's bytes, under the lock that shuts everybody out; in a third of a backup's time.
+
+        A new change counter tells every connection, as after any commit. Not if there is a log of late.
+        """
+        header = os.pread(self._handle, _HEADER_BYTES, 0)
+        if not header.startswith(_ROLLBACK_JOURNAL, _HEADER.start) or len(header) < _HEADER_BYTES:
+            return False
+        self._image = self._image or template.serialize()
+        counter, schema_version = (int.from_bytes(header[at : at + 4], "big") for at in (_COUNTER, _SCHEMA))
+        if schema_version != self._schema_version:
+            schema_version = self._schema_version = max(schema_version, self._schema_version) + 1
+        image = bytearray(self._image)
+        for at, number in ((_COUNTER, counter + 1), (_SCHEMA, schema_version), (_VALID_FOR, counter + 1)):
+            image[at : at + 4] = (number & _WORD).to_bytes(4, "big")
+        if os.pwrite(self._handle, image, 0) < len(image):
+            return False
+        if os.fstat(self._handle).st_size != len(image):
+            os.ftruncate(self._handle, len(image))
+        return True
 
 
 class FolderMedium:
@@ -295,7 +343,7 @@ class FolderMedium:
         self._pools = not any(anchor.has_log for anchor in self._anchors.values())
 
     def _anchor(self, name: str) -> Anchor:
-        return Anchor(self._open(name, sqlite3.Connection))
+        return Anchor(self._open(name, sqlite3.Connection), name)
 
     def _tidy(self) -> None:
         """Put back the files that are no databases."""
