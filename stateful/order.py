@@ -243,7 +243,7 @@ class Rig:
 
 @contextmanager
 def watched(seconds: float = ORDER_SECONDS) -> Iterator[None]:
-    """Raise Hang in the main thread if the body takes longer; a subject may loop for ever."""
+    """Raise Hang in the main thread if the body takes longer, and again after as long: a subject may swallow it."""
 
     def ring(signum: int, frame: Any) -> None:
         raise Hang
@@ -253,7 +253,7 @@ def watched(seconds: float = ORDER_SECONDS) -> Iterator[None]:
     except ValueError:  # not the main thread: no alarm can be had
         yield
         return
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
     try:
         yield
     finally:

@@ -140,6 +140,8 @@ class ProgramSystem:
         rig.time.may_move = bool(self._moves_left)
         self._watch.enter_context(watched())
         for index in range(len(self._lanes)):
+            if self.finding is not None:  # a lane that hangs before its first boundary would be followed by another
+                break
             self._guarded(index, lambda index=index: self._lanes[index].start(lambda: self._body(index)))  # type: ignore[misc]
 
     def _process(self, head: Process) -> Process:
@@ -345,8 +347,8 @@ class ProgramSystem:
 
     def finish(self, *, complete: bool) -> bool:
         """Judge a complete run: its history, and what comes of it at rest. True if a promise broke, or the one given."""
+        self._scheduler.clear()  # watched: a lane may catch its own death and loop
         self._watch.close()
-        self._scheduler.clear()
         if complete and self.finding is None:
             self.finding = self._explained() or self._at_rest()
         if complete and self.on_complete is not None:
