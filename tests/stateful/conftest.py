@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -117,6 +119,19 @@ def explored(rig: ScheduledRig, program: Program, **bounds: bool | int) -> Explo
 def explore() -> Callable[..., Explored]:
     """Search the schedules of a program on a rig to the end, within bounds if there are any."""
     return explored
+
+
+@pytest.fixture
+def in_python() -> Callable[..., str]:
+    """What a script prints that runs in an interpreter of its own."""
+
+    def run(script: str, *arguments: object) -> str:
+        command = [sys.executable, "-c", script, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert 0 == done.returncode, done.stderr
+        return done.stdout
+
+    return run
 
 
 @pytest.fixture
