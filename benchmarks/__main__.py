@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 
-from benchmarks import conformance, explorer, histories, kills, machine, reduction, walk
+from benchmarks import conformance, explorer, histories, kills, machine, reduction, schedules, walk
 from benchmarks.rows import Row
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
@@ -18,6 +18,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "reduction": reduction.rows,
     "explorer": explorer.rows,
     "histories": histories.rows,
+    "schedules": schedules.rows,
 }
 _MET = {True: "yes", False: "no", None: "-"}
 _HEAD = ("what", "ours", "floor", "ratio", "target", "met", "measured against")

@@ -68,6 +68,7 @@ class Lane(Gate):
         """Whether the clock may be read without a boundary: what is about to happen is one already."""
         self._scheduler = scheduler
         self._greenlet: greenlet | None = None
+        self._body: Callable[[], None] = _nothing
         self._failure: BaseException | None = None
 
     @property
@@ -159,18 +160,19 @@ class Lane(Gate):
 
     def start(self, body: Callable[[], None]) -> None:
         """Run ``body`` up to its first boundary."""
-
-        def guarded() -> None:
-            try:
-                body()
-            except Crash:
-                pass
-            except BaseException as error:  # noqa: BLE001 - the scheduler raises it again
-                self._failure = error
-            self.finished = True
-
-        self._greenlet = greenlet(guarded)
+        self._body = body
+        self._greenlet = self._scheduler.greenlet()
         self.run()
+
+    def live(self) -> None:
+        """What its greenlet runs."""
+        try:
+            self._body()
+        except Crash:
+            pass
+        except BaseException as error:  # noqa: BLE001 - the scheduler raises it again
+            self._failure = error
+        self.finished = True
 
     def run(self) -> None:
         """Run to the next boundary. Raises what the lane's code raised."""
@@ -179,7 +181,7 @@ class Lane(Gate):
         self.begins = self.ends = False
         self._scheduler.current = self
         try:
-            self._greenlet.switch()
+            self._greenlet.switch(self)
         finally:
             self._scheduler.current = None
         if self._failure is not None:
@@ -189,7 +191,7 @@ class Lane(Gate):
     def kill(self) -> None:
         """End the lane where it stands; a subject that swallows the crash runs into it again."""
         self.dead = True
-        if self._greenlet is not None and not self._greenlet.dead and not self.finished:
+        if self._greenlet is not None and not self.finished:
             self._scheduler.current = self
             try:
                 self._greenlet.throw(Crash)
@@ -218,6 +220,9 @@ class Scheduler:
         self.lanes: dict[str, Lane] = {}
         self.open: dict[str, set[ScheduledConnection]] = {}
         """By database: the connections in the middle of a transaction that has read or locked."""
+        self.has_attached = False
+        """Whether a connection has ever attached another database."""
+        self._idle: list[greenlet] = []
 
     def clear(self) -> None:
         """End every lane: another run begins."""
@@ -225,6 +230,24 @@ class Scheduler:
             lane.kill()
         self.lanes = {}
         self.open.clear()
+
+    def greenlet(self) -> greenlet:
+        """A greenlet that waits for a lane to run. To make one costs more than a transition, so they are used again."""
+        if not self._idle:
+            fresh = greenlet(self._work, self.hub)
+            fresh.switch()
+            return fresh
+        used = self._idle.pop()
+        used.gr_context = None  # what the last lane has left in context variables
+        return used
+
+    def _work(self) -> None:
+        lane: Lane = self.hub.switch()
+        while True:
+            lane.live()
+            del lane  # the greenlet outlives what it ran
+            self._idle.append(getcurrent())
+            lane = self.hub.switch()
 
     def add(self, name: str) -> Lane:
         """A lane that has not started yet."""
@@ -334,7 +357,7 @@ class ScheduledConnection(GatedConnection):
         else:
             self._is_done()
         if self.learner.attached:
-            account.attached = True
+            account.attached = self.scheduler.has_attached = True
             return EVERYTHING, EVERYTHING
         return reads, writes
 

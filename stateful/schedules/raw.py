@@ -78,6 +78,10 @@ def plain(value: Any) -> Any:
 
 
 def tables_of(rows: Callable[[str], Any], prefix: str) -> list[Table]:
-    """Every table of a database, with its rows in the order of their rowid."""
-    names = [name for (name,) in rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()]
-    return [(f"{prefix}{name}", tuple(rows(f'SELECT * FROM "{name}"').fetchall())) for name in names]  # noqa: S608
+    """Every table of a database, with its rows in the order of their rowid, all read under one lock."""
+    rows("BEGIN")
+    try:
+        names = [name for (name,) in rows("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()]
+        return [(f"{prefix}{name}", tuple(rows(f'SELECT * FROM "{name}"').fetchall())) for name in sorted(names)]  # noqa: S608
+    finally:
+        rows("COMMIT")

@@ -60,6 +60,10 @@ class StatementMedium(ScheduledMedium):
             without_files(connection)
         return connection
 
+    def _tidy(self) -> None:
+        if self._scheduler.has_attached:  # a statement makes no other files
+            super()._tidy()
+
 
 class StatementSystem:
     """One raw program, as a search runs it. Close it in the end.
