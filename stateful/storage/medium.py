@@ -1,0 +1,146 @@
+"""A medium whose databases and files are recorded: a whole rig runs on it as on a folder."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from stateful.boundaries import GatedConnection, GatedCursor
+from stateful.medium import FolderMedium
+from stateful.storage.disk import Disk
+from stateful.storage.files import RecordingFiles
+from stateful.storage.log import Log
+from stateful.storage.recorder import Recorder
+from stateful.storage.vfs import RecordingVfs
+
+C = TypeVar("C", bound=sqlite3.Connection)
+T = TypeVar("T")
+_SHARED_MEMORY = "-shm"
+"""Gone after a power cut, and made anew by whoever opens the database next."""
+
+
+class RecordedConnection(GatedConnection):
+    """A gated connection through a recorder. What was raised inside SQLite's calls is raised by the statement."""
+
+    recorder: Recorder
+
+    def checked(self, call: Callable[..., T], *arguments: Any) -> T:
+        """What a call returns, unless something was raised in a callback meanwhile."""
+        try:
+            result = call(*arguments)
+        except sqlite3.Error as error:
+            self.recorder.surface(error)
+            raise
+        self.recorder.surface()
+        return result
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        """Run one statement behind a boundary."""
+        return self.checked(super().execute, sql, parameters)
+
+    def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
+        """Run one statement with many parameters; a boundary before it."""
+        return self.checked(super().executemany, sql, parameters)
+
+    def executescript(self, sql: str, /) -> sqlite3.Cursor:
+        """Run a script; a boundary before it."""
+        return self.checked(super().executescript, sql)
+
+    def commit(self) -> None:
+        """Commit behind a boundary."""
+        self.checked(super().commit)
+
+    def rollback(self) -> None:
+        """Roll back; no boundary, as with any gated connection."""
+        self.checked(super().rollback)
+
+    def cursor(self, factory: Any = None, /) -> Any:
+        """A cursor each of whose statements is a boundary."""
+        return super().cursor(factory or RecordedCursor)
+
+
+class RecordedCursor(GatedCursor):
+    """A cursor of a recorded connection."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Any:
+        """Run one statement behind a boundary."""
+        return self._checked(super().execute, sql, parameters)
+
+    def executemany(self, sql: str, parameters: Any, /) -> Any:
+        """Run one statement with many parameters; a boundary before it."""
+        return self._checked(super().executemany, sql, parameters)
+
+    def executescript(self, sql: str, /) -> Any:
+        """Run a script; a boundary before it."""
+        return self._checked(super().executescript, sql)
+
+    def _checked(self, call: Callable[..., T], *arguments: Any) -> T:
+        connection: Any = self.connection
+        result: T = connection.checked(call, *arguments)
+        return result
+
+
+class RecordingMedium(FolderMedium):
+    """Stores as files in ``folder``, recorded from ``start_recording`` until ``stop_recording``.
+
+    ``recorder.plan`` makes SQLite's storage calls fail, recorded or not. Putting stores back ends a recording: the
+    harness writes them, and not a subject.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        super().__init__(folder)
+        self.recorder = Recorder(self.folder)
+        self._vfs = RecordingVfs(self.recorder)
+        self.files = RecordingFiles(self.recorder)
+        """The file layer that a bench gives to its dispatchers."""
+
+    @property
+    def log(self) -> Log | None:
+        """The log that is being written, if any."""
+        return self.recorder.log
+
+    def start_recording(self) -> Log:
+        """Record from now on; the log's base is the files as they are. No transaction may be under way."""
+        return self.recorder.start(self.snapshot())
+
+    def stop_recording(self) -> None:
+        """Record no more. What was raised inside SQLite's calls, and has not surfaced, is raised."""
+        self.recorder.stop()
+
+    def strays(self, log: Log) -> list[str]:
+        """The files that are not what the log says: somebody wrote them who was not recorded."""
+        recorded, real = Disk.after(log).files(), self.snapshot()
+        return sorted(path for path in {*recorded, *real} if recorded.get(path) != real.get(path))
+
+    def snapshot(self) -> dict[str, bytes]:
+        """Every file below the folder, by its relative name, but for the memory that SQLite's connections share."""
+        return {path: data for path, data in super().snapshot().items() if not path.endswith(_SHARED_MEMORY)}
+
+    def restore(self, files: dict[str, bytes]) -> None:
+        """Make the files below the folder exactly ``files``, and record no more."""
+        self.stop_recording()
+        super().restore(files)
+
+    def close(self) -> None:
+        """Close what is open, and remove the folder if it was made here."""
+        self.recorder.log = self.recorder.plan = None
+        super().close()
+        self._vfs.close()
+
+    def _open(self, name: str, factory: type[C]) -> C:
+        if not issubclass(factory, GatedConnection):
+            return super()._open(name, factory)
+        try:
+            connection = sqlite3.connect(
+                self._vfs.uri(name), uri=True, isolation_level=None, factory=RecordedConnection
+            )
+        except sqlite3.Error as error:
+            self.recorder.surface(error)
+            raise
+        connection.recorder = self.recorder
+        return connection  # type: ignore[return-value]  # a subclass of what was asked for
+
+    def _raise_anchors(self, databases: list[str]) -> None:
+        """None: an anchor would be a writer that is not recorded. Stores are put back as bytes."""
