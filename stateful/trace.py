@@ -113,9 +113,8 @@ def step_to_json(step: Step) -> dict[str, Any]:
     return out
 
 
-def step_from_json(raw: Any, number: int, alphabet: Alphabet) -> Step:
-    """One step from a JSON object. Raises UnknownActionError naming the step, the reason and the remedy."""
-    where = f"step {number}"
+def step_from_json(raw: Any, where: str, alphabet: Alphabet) -> Step:
+    """One step from a JSON object. Raises UnknownActionError naming the place, the reason and the remedy."""
     if not isinstance(raw, dict):
         raise UnknownActionError(
             f'{where} is {json.dumps(raw)}, not an object such as {{"do": "kill", "worker": "w1"}}'
@@ -201,7 +200,7 @@ def trace_from_json(document: Any) -> Trace:
     trace = Trace(
         subject=document.get("subject", ""),
         contracts=contracts_from(choices),
-        steps=tuple(step_from_json(raw, n, alphabet) for n, raw in enumerate(raw_steps, start=1)),
+        steps=tuple(step_from_json(raw, f"step {n}", alphabet) for n, raw in enumerate(raw_steps, start=1)),
         expect=expect,
         mistake=document.get("mistake", ""),
         workers=workers,

@@ -59,9 +59,9 @@ def _lane(name: str, index: int, raw: Any, alphabet: Alphabet, step_from_json: A
         raise ScheduleError(f"lane {name} is {_shown(raw)}, not a list of calls")
     out = []
     for number, one in enumerate(raw, start=1):
-        step: Step = step_from_json(one, number, alphabet)
-        action = step.action
         where = f"lane {name}, call {number}"
+        step: Step = step_from_json(one, where, alphabet)
+        action = step.action
         if step.kill_at:
             raise ScheduleError(f"{where}: a call in a lane has no kill_at; let the schedule kill the lane")
         if action.verb not in LANE_VERBS:
@@ -78,7 +78,7 @@ def _turn(raw: Any, number: int, lanes: int, alphabet: Alphabet, step_from_json:
     if not isinstance(raw, dict) or raw.get("do") not in _DOES:
         raise ScheduleError(f"{where} is {_shown(raw)}; its do is one of {', '.join(_DOES)}")
     if raw["do"] == ADVANCE:
-        step: Step = step_from_json(raw, number, alphabet)
+        step: Step = step_from_json(raw, where, alphabet)
         return Turn(MOVED, move=step.action)
     names = [lane_name(i) for i in range(lanes)]
     if raw.get("lane") not in names:
