@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from attrs import field, frozen
 
-from model.actions import ALPHABET, Step, Verb, instant
+from model.actions import ALPHABET, Action, Step, Verb, instant
 from model.contracts import Contracts, Limits
 from model.properties import ANSWERS, CONFORMS
 from model.step import Model
@@ -149,10 +149,12 @@ class Rig:
 
     def can(self, step: Step) -> bool:
         """Whether the step makes sense now, and for this subject: a trace may come from one that has more parts."""
-        needs = ALPHABET[step.action.verb].needs
-        if needs is not None and needs not in self.subject.capabilities:
-            return False
-        return self.model.is_enabled(step.action, self.judge.world)
+        return self.has_part_for(step.action) and self.model.is_enabled(step.action, self.judge.world)
+
+    def has_part_for(self, action: Action) -> bool:
+        """Whether the subject has what the action needs."""
+        needs = ALPHABET[action.verb].needs
+        return needs is None or needs in self.subject.capabilities
 
     def do(self, step: Step) -> Finding | None:
         """Do one step and judge it."""

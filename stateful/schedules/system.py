@@ -158,7 +158,7 @@ class ProgramSystem:
         assert self._rig.oracle is not None
         receipts = self._rig.oracle.receipts
         for number, action in enumerate(self.program.lanes[index]):
-            if not can_call(process, action):
+            if not (self._rig.has_part_for(action) and can_call(process, action)):
                 continue
             token = process.tokens[action.key] if action.worker >= 0 and action.key >= 0 else 0
             call = CallUnderWay(number, action, token)
