@@ -140,9 +140,15 @@ class ProgramSystem:
         rig.time.may_move = bool(self._moves_left)
         self._watch.enter_context(watched())
         for index in range(len(self._lanes)):
-            if self.finding is not None:  # a lane that hangs before its first boundary would be followed by another
-                break
-            self._guarded(index, lambda index=index: self._lanes[index].start(lambda: self._body(index)))  # type: ignore[misc]
+            self._start(index)
+
+    def _start(self, index: int) -> None:
+        """Run a lane to its first boundary, unless an earlier one hung before it had any."""
+        if self.finding is not None:
+            return
+        self._guarded(index, lambda: self._lanes[index].start(lambda: self._body(index)))
+        if self._ended[index]:  # calls without any boundary
+            self._observe(index, self._under[index], Footprint(), ("", ""), again=False)
 
     def _process(self, head: Process) -> Process:
         fresh = self._rig.bench.new_process(head.name)
