@@ -215,6 +215,13 @@ def test_sleep_sets_keep_apart_what_began_before_time_moved(lanes, explore):
     assert set(whole.broken) == set(some.broken)
 
 
+def test_a_swallowed_death_is_a_death(lanes, explore):
+    """What a lane's code does or says after its death is nothing."""
+    done = explore(lanes("SwallowsCrash"), program_of(APPROVED, "claim w1 k1; dispatch w1 k1 done | cancel k1"))
+
+    assert ({}, True) == (done.broken, done.counts.exhausted)
+
+
 def test_waits_that_end_are_refusals(lanes, explore):
     """Whoever is told BUSY may say so, and changes nothing; no history is called wrong for it."""
     program = program_of(LEASED, "dispatch w1 k1 done | claim w2 k1", "advance k1 lease", waits_end=True)
@@ -258,6 +265,14 @@ def test_the_history_judge_has_teeth(lanes, explore, monkeypatch):
     done = explore(lanes(), program_of(APPROVED, "claim w1 k1 | claim w2 k1", kills=0))
 
     assert (["conforms"], True) == (list(done.broken), "what is stored in the end" in done.broken["conforms"])
+
+
+def test_a_call_without_a_boundary_is_judged(lanes, explore):
+    """A lane whose only call touches nothing is over before any choice is made, and its answer is judged all the same."""
+    done = explore(lanes("RefusesRenewal"), program_of(LEASED, "renew w1 k1 | claim w2 k1", kills=0))
+
+    assert ["conforms"] == list(done.broken)
+    assert "renew w1 k1 -> refused" in done.broken["conforms"]
 
 
 def test_a_promise_breaks_at_its_node(lanes, program):
