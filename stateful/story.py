@@ -75,12 +75,12 @@ class Story:
         own = [line for line in self.lines if not line.at_rest]
         yield f"{verdict}  {head}"
         yield f"  {describe(self.trace)}; {counted(len(own), 'step')}"
-        before = [line for line in own if not line.in_lanes]
-        yield from _steps(before)
+        steps = [line for line in self.lines if not line.in_lanes]
+        yield from _steps([line for line in own if not line.in_lanes], steps)
         yield from _side_by_side([line for line in own if line.in_lanes])
         if len(own) < len(self.lines):
             yield "   -- then everyone restarts and runs to rest --"
-            yield from _steps(self.lines[len(own) :])
+            yield from _steps(self.lines[len(own) :], steps)
         if self.finding:
             yield f"  => {self.finding.detail}"
         elif self.seen:
@@ -90,9 +90,10 @@ class Story:
             )
 
 
-def _steps(lines: Sequence[Line]) -> Iterator[str]:
-    width = max((len(line.done) for line in lines), default=0)
-    answers = max((len(line.answer) for line in lines), default=0)
+def _steps(lines: Sequence[Line], every: Sequence[Line]) -> Iterator[str]:
+    """Lines whose columns are as wide as all of them need."""
+    width = max((len(line.done) for line in every), default=0)
+    answers = max((len(line.answer) for line in every), default=0)
     for line in lines:
         left = f"  {line.number:>3}  {line.done:<{width}}  {line.answer:<{answers}}"
         yield f"{left}  {'; '.join(line.changes)}".rstrip()

@@ -10,7 +10,8 @@ from impl.protocol import Files
 from stateful.boundaries import Gate, GatedConnection
 from stateful.clock import SharedTime
 from stateful.medium import FolderMedium
-from stateful.schedules.lanes import Lane, ScheduledConnection, Scheduler
+from stateful.schedules.connections import ScheduledConnection
+from stateful.schedules.lanes import Lane, Scheduler
 
 C = TypeVar("C", bound=sqlite3.Connection)
 
