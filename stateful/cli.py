@@ -389,7 +389,8 @@ def interleave(  # noqa: PLR0913, PLR0917 - one parameter an option
             listed = ", ".join(map(repr, known)) or "none that this subject has the parts for"
             raise click.UsageError(f"there is no program {name!r} of that size; one of {listed}")
     if not known:
-        raise click.UsageError("this subject has the parts for no standard program; it needs leases or cancellation")
+        at = f"{lanes} workers on {keys} {'key' if keys == 1 else 'keys'}"
+        raise click.UsageError(f"there is no standard program for {at} that {subject} has the parts for")
     _see_whether_it_can_be_written(out)
     with _progress("interleaving") as told:
         done = run(
