@@ -36,9 +36,9 @@ VIOLATED  No effect is authorised without a valid approval, and one approval is 
 DEATH = """\
 SURVIVED  Every promise survived this order.
   impl.sqlite:SqliteDispatcher, contracts default; 8 steps
-    1  submit k1 p1   ok    k1: intent pending for p1, deadline 600
-    2  approve k1 p1  ok    k1: approval granted for p1 until 250
-    3  claim w1 k1    ok 1  k1: lease 1 of w1 until 100
+    1  submit k1 p1          ok    k1: intent pending for p1, deadline 600
+    2  approve k1 p1         ok    k1: approval granted for p1 until 250
+    3  claim w1 k1           ok 1  k1: lease 1 of w1 until 100
    -- then side by side --
        w1                                                                  w2
     4  dispatch w1 k1 done: BEGIN IMMEDIATE of ledger
