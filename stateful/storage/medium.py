@@ -11,7 +11,7 @@ from stateful.boundaries import GatedConnection, GatedCursor
 from stateful.medium import FolderMedium
 from stateful.storage.disk import Disk
 from stateful.storage.files import RecordingFiles
-from stateful.storage.log import Log
+from stateful.storage.log import Forget, Log
 from stateful.storage.recorder import Recorder
 from stateful.storage.vfs import RecordingVfs
 
@@ -110,9 +110,13 @@ class RecordingMedium(FolderMedium):
         self.recorder.stop()
 
     def strays(self, log: Log) -> list[str]:
-        """The files that are not what the log says: somebody wrote them who was not recorded."""
+        """The files that are not what the log says: somebody wrote them who was not recorded.
+
+        A file of which a failed sync has lost something differs by right, and is not named.
+        """
         recorded, real = Disk.after(log).files(), self.snapshot()
-        return sorted(path for path in {*recorded, *real} if recorded.get(path) != real.get(path))
+        forgotten = {log.path_of(o.inode) for o in log.operations if isinstance(o, Forget)}
+        return sorted(p for p in {*recorded, *real} - forgotten if recorded.get(p) != real.get(p))
 
     def snapshot(self) -> dict[str, bytes]:
         """Every file below the folder, by its relative name, but for the memory that SQLite's connections share."""

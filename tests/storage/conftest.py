@@ -33,12 +33,8 @@ class Recorded:
     medium: RecordingMedium
     connection: RecordedConnection
 
-    @property
-    def plan(self) -> Plan | None:
-        return self.medium.recorder.plan
-
-    @plan.setter
-    def plan(self, plan: Plan | None) -> None:
+    def fail(self, plan: Plan | None) -> None:
+        """Ask a plan before each storage call from now on; None for no more."""
         self.medium.recorder.plan = plan
 
     def connect(self, name: str = "a.sqlite3") -> RecordedConnection:
