@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 
-from benchmarks import conformance, explorer, histories, kills, machine, reduction, schedules, walk
+from benchmarks import conformance, explorer, histories, kills, machine, reduction, schedules, storage, walk
 from benchmarks.rows import Row
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
@@ -19,6 +19,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "explorer": explorer.rows,
     "histories": histories.rows,
     "schedules": schedules.rows,
+    "storage": storage.rows,
 }
 _MET = {True: "yes", False: "no", None: "-"}
 _HEAD = ("what", "ours", "floor", "ratio", "target", "met", "measured against")
