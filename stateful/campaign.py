@@ -288,7 +288,8 @@ def explained(shard: Shard, tally: Tally, scratch: Path) -> Tally:
         return tally
     record = scratch / f"{shard.engine}-{shard.index}.record"
     (again,) = run_shards([evolve(shard, record=record)], 1, time.monotonic() + 60, None, [])
-    steps = recorded(record, Alphabet(2, 2))
+    size = shard.program
+    steps = recorded(record, Alphabet(size.workers, size.keys) if size is not None else Alphabet(2, 2))
     if steps and again.failed:
         detail = f"{steps[-1].label}: the process ended ({tally.failed})"
         tally.broken[ANSWERS.id] = Broken(ANSWERS.id, detail, steps, shard.engine, shard.index, tally.orders)

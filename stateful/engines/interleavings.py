@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
 
 from model.actions import TICKS, Action, Step, Verb
+from model.properties import ANSWERS
 from model.step import Model
 from model.words import World
 from stateful.engines.walk import Chooser, verbs_of
@@ -136,7 +137,13 @@ def explore(rig: ScheduledRig, program: Program, bounds: Bounds, tally: Tally, f
         beyond=counts.cut_by_preemptions,
         undecided=system.undecided,
     )
-    return tally.enough
+    return tally.enough or _hangs(tally)
+
+
+def _hangs(tally: Tally) -> bool:
+    """Whether the subject does not answer: each further program would wait for it again."""
+    broken = tally.broken.get(ANSWERS.id)
+    return broken is not None and "no answer" in broken.detail
 
 
 # -- programs that Hypothesis generates -----------------------------------------------------------------------

@@ -1,8 +1,9 @@
 """What a subject may not do while its lanes are scheduled: threads of its own, waiting for real time.
 
 Its lanes share one thread, and only boundaries hand it on. A subject that sleeps would hold up all lanes, and one that
-starts threads or processes would run outside every schedule. Either is found out where it happens. Awaiting is fine:
-each step of an event loop is a boundary, as long as it has something to run.
+starts threads or processes would run outside every schedule. Either is found out where it happens, and so is a lane
+that waits for a lock in memory. Awaiting is fine: each step of an event loop is a boundary, as long as it has something
+to run.
 """
 
 from __future__ import annotations
@@ -34,10 +35,36 @@ def install() -> None:
     _refuse(threading.Thread, "start", "it starts a thread")
     _refuse(subprocess.Popen, "__init__", "it starts a process")
     os.fork = _refusing(os.fork, lambda args: "it forks")
+    module: Any = threading
+    module.Lock = lambda plain=threading.Lock: GuardedLock(plain())
     selector: Any = selectors.DefaultSelector
     selector.select = _waiting(selector.select)
     handle: Any = asyncio.events.Handle
     handle._run = _stepping(handle._run)  # noqa: SLF001 - every step of every loop goes through it
+
+
+class GuardedLock:
+    """A lock that no lane waits for: its holder is another process, which in this thread could never let it go."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+        self.locked, self.release = lock.locked, lock.release
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Take the lock, or say that this cannot be scheduled where a lane would have to wait."""
+        if _lane() is None:
+            return bool(self._lock.acquire(blocking, timeout))
+        if self._lock.acquire(blocking=False):
+            return True
+        if blocking:
+            _refuse_now("it waits for a lock in memory that another of its processes holds")
+        return False
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 def watch(scheduler: Scheduler) -> None:

@@ -42,6 +42,7 @@ def ran(name, *engines, program=CLAIMS):
         ("StartsThread", "it starts a thread"),
         ("Forks", "it forks"),
         ("StartsProcess", "it starts a process"),
+        ("HoldsMutex", "it waits for a lock in memory that another of its processes holds"),
         ("WaitsOnItsLoop", "it waits on its event loop for time or for another thread"),
     ],
 )
