@@ -133,6 +133,19 @@ def _difference(library: Any) -> str:
     return ""
 
 
+def check_shared(name: str) -> None:
+    """Raise UnsupportedStorageError unless the module ``sqlite3`` knows a VFS that was registered here.
+
+    Two copies of one library have the same version and source, and each has its own list.
+    """
+    try:
+        sqlite3.connect(f"file::memory:?vfs={name}", uri=True).close()
+    except sqlite3.OperationalError as error:
+        raise _unsupported(
+            f"SQLite {sqlite3.sqlite_version}", f"the module sqlite3 uses a copy of its own ({error})"
+        ) from error
+
+
 def check_version(methods: IoMethods) -> None:
     """Raise UnsupportedStorageError if a table of file methods is longer than what is copied of it."""
     if methods.iVersion > IO_METHODS_VERSION:

@@ -128,10 +128,10 @@ class RecordingMedium(FolderMedium):
         super().restore(files)
 
     def close(self) -> None:
-        """Close what is open, and remove the folder if it was made here."""
-        self.recorder.log = self.recorder.plan = None
-        super().close()
+        """Close what is open, and remove the folder if it was made here; then raise what has not surfaced."""
         self._vfs.close()
+        super().close()
+        self.recorder.surface()
 
     def _open(self, name: str, factory: type[C]) -> C:
         if not issubclass(factory, GatedConnection):

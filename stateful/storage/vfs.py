@@ -31,7 +31,7 @@ _serial = itertools.count(1)
 class RecordingVfs:
     """The way of one recorder into SQLite, for connections that are opened by ``uri``.
 
-    Close it when they are closed. Raises UnsupportedStorageError where there is no way in.
+    Raises UnsupportedStorageError where there is no way in.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -42,19 +42,24 @@ class RecordingVfs:
         self._tables: dict[int, abi.IoMethods] = {}
         self._thunks: list[Any] = []
         self._vfs = self._copied()
-        # SQLite calls these whenever it likes, up to the last moment of the interpreter: nothing may collect them.
+        # SQLite calls these as long as a connection is open, up to the last moment of the interpreter, and nothing says
+        # when that is: they are never collected. What a recorder has recorded is, for ``close`` lets go of it.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         self._library.sqlite3_vfs_register(ctypes.addressof(self._vfs), 0)
+        try:
+            abi.check_shared(self.name)
+        except abi.UnsupportedStorageError:
+            self.close()
+            raise
 
     def uri(self, path: Path | str) -> str:
         """What ``sqlite3.connect(..., uri=True)`` opens a database by, so that it is recorded."""
         return f"file:{quote(str(path))}?vfs={self.name}"
 
     def close(self) -> None:
-        """Take it away from SQLite. While a file is open it stays where it is, known to nobody else."""
+        """Take it away from SQLite, for new connections; those that are open are recorded no more."""
         self._library.sqlite3_vfs_unregister(ctypes.addressof(self._vfs))
-        if not self._recorder.handles:
-            ctypes.pythonapi.Py_DecRef(ctypes.py_object(self))
+        self._recorder.log = self._recorder.plan = None
 
     def _copied(self) -> abi.Vfs:
         default = abi.Vfs.from_address(self._library.sqlite3_vfs_find(None))

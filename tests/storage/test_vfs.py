@@ -68,6 +68,22 @@ def test_another_library_of_the_same_version_is_refused(monkeypatch) -> None:
         abi.load()
 
 
+def test_a_copy_of_the_same_library_is_refused(monkeypatch) -> None:
+    """A library that equals the module's in version and source, and has a list of its own, is no way in."""
+
+    class Copy:
+        def __getattr__(self, name):
+            return getattr(ours, name)
+
+        sqlite3_vfs_register = staticmethod(lambda vfs, default: 0)
+
+    ours = abi.load()
+    monkeypatch.setattr(abi, "load", Copy)
+
+    with pytest.raises(UnsupportedStorageError, match=r"uses a copy of its own .no such vfs"):
+        RecordingMedium()
+
+
 def test_a_recorder_needs_a_way_in(monkeypatch, tmp_path) -> None:
     """A medium that cannot record is refused when it is made, not when it is too late."""
 
