@@ -26,7 +26,7 @@ from stateful.subject import load_subject
 ONE_PER_SECOND, ALL_PER_SECOND = 1_200, 700
 """What a short script with the same model of a disk reaches."""
 COST_MAX = 3
-COMMITS = 300
+COMMITS = 2_000
 ORDER = (
     *("submit k1 p1", "approve k1 p1", "claim w1 k1"),
     *("dispatch w1 k1 done", "acknowledge w1 k1", "checkpoint w1 k1"),

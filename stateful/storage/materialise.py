@@ -60,9 +60,16 @@ def _write(path: str, data: bytes) -> None:
 
 
 def opened(path: Path) -> sqlite3.Connection:
-    """A connection to a materialised database, to recover it and read it; what it writes need not last."""
+    """A connection to a materialised database, to recover it and read it; what it writes need not last.
+
+    Raises sqlite3.DatabaseError if the database cannot be recovered.
+    """
     connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA synchronous = OFF")
+    try:
+        connection.execute("PRAGMA synchronous = OFF")
+    except sqlite3.DatabaseError:
+        connection.close()
+        raise
     return connection
 
 

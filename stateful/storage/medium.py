@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from stateful.boundaries import GatedConnection, GatedCursor
 from stateful.medium import FolderMedium
+from stateful.storage.abi import UnsupportedStorageError
 from stateful.storage.disk import Disk
 from stateful.storage.files import RecordingFiles
 from stateful.storage.log import Forget, Log
@@ -86,13 +87,17 @@ class RecordingMedium(FolderMedium):
     """Stores as files in ``folder``, recorded from ``start_recording`` until ``stop_recording``.
 
     ``recorder.plan`` makes SQLite's storage calls fail, recorded or not. Putting stores back ends a recording: the
-    harness writes them, and not a subject.
+    harness writes them, and not a subject. Raises UnsupportedStorageError where SQLite cannot be recorded.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         super().__init__(folder)
         self.recorder = Recorder(self.folder)
-        self._vfs = RecordingVfs(self.recorder)
+        try:
+            self._vfs = RecordingVfs(self.recorder)
+        except UnsupportedStorageError:
+            super().close()
+            raise
         self.files = RecordingFiles(self.recorder)
         """The file layer that a bench gives to its dispatchers."""
 

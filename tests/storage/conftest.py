@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from attrs import frozen
+from attrs import field, frozen
 
 from stateful.boundaries import Gate
 from stateful.medium import fast_folder
@@ -31,7 +31,12 @@ class Recorded:
     """A recorded database with two tables, each transaction of which puts one row into both."""
 
     medium: RecordingMedium
-    connection: RecordedConnection
+    stack: ExitStack
+    connection: RecordedConnection = field(init=False)
+
+    @connection.default
+    def _first(self) -> RecordedConnection:
+        return self.connect()
 
     def fail(self, plan: Plan | None) -> None:
         """Ask a plan before each storage call from now on; None for no more."""
@@ -40,6 +45,7 @@ class Recorded:
     def connect(self, name: str = "a.sqlite3") -> RecordedConnection:
         connection = self.medium.connect(Gate(), self.medium.folder / name)
         assert isinstance(connection, RecordedConnection)
+        self.stack.callback(sqlite3.Connection.close, connection)
         return connection
 
     def add(self, key: int, connection: sqlite3.Connection | None = None) -> None:
@@ -68,15 +74,14 @@ def recorded() -> Iterator[Callable[..., Recorded]]:
         def make(journal: str = "DELETE", synchronous: str = "EXTRA") -> Recorded:
             medium = RecordingMedium()
             stack.callback(medium.close)
-            connection = medium.connect(Gate(), medium.folder / "a.sqlite3")
-            stack.callback(sqlite3.Connection.close, connection)
-            assert journal.lower() == connection.execute(f"PRAGMA journal_mode = {journal}").fetchone()[0]
+            db = Recorded(medium, stack)
+            execute = db.connection.execute
+            assert journal.lower() == execute(f"PRAGMA journal_mode = {journal}").fetchone()[0]
             for statement in SCHEMA:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA synchronous = {synchronous}")
-            connection.execute("PRAGMA wal_autocheckpoint = 6")  # so that a short recording has a checkpoint in it
-            assert isinstance(connection, RecordedConnection)
-            return Recorded(medium, connection)
+                execute(statement)
+            execute(f"PRAGMA synchronous = {synchronous}")
+            execute("PRAGMA wal_autocheckpoint = 6")  # so that a short recording has a checkpoint in it
+            return db
 
         yield make
 

@@ -114,6 +114,7 @@ def test_recorders_know_nothing_of_each_other() -> None:
         for medium in (one, two):
             connection = medium.connect(Gate(), medium.folder / "a.sqlite3")
             connection.execute("CREATE TABLE t (n)")
+            sqlite3.Connection.close(connection)
             if medium is one:
                 one.stop_recording()
         assert [True, True] == [

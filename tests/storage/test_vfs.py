@@ -98,13 +98,14 @@ def test_a_recorder_needs_a_way_in(monkeypatch, tmp_path) -> None:
 
 @pytest.mark.parametrize("journal", ["DELETE", "WAL"])
 @pytest.mark.parametrize("closes", ["", "medium.close(); del medium; gc.collect()"])
-def test_a_connection_may_outlive_its_recorder(in_python, journal, closes) -> None:
+def test_a_connection_may_outlive_its_recorder(in_python, tmp_path, journal, closes) -> None:
     """Whatever is closed first, or never, the interpreter ends as it should, with nothing on stderr."""
     script = """
 import gc, sys
+from pathlib import Path
 from stateful.boundaries import Gate
 from stateful.storage.medium import RecordingMedium
-medium = RecordingMedium()
+medium = RecordingMedium(Path(sys.argv[3]))
 connection = medium.connect(Gate(), medium.folder / "a.sqlite3")
 connection.execute("PRAGMA journal_mode = " + sys.argv[1]).fetchall()
 connection.execute("CREATE TABLE t (n)")
@@ -116,7 +117,7 @@ connection.execute("INSERT INTO t VALUES (2)")
 connection.execute("ROLLBACK")
 print("done")
 """
-    assert "done\n" == in_python(script, journal, closes)
+    assert "done\n" == in_python(script, journal, closes, tmp_path)
 
 
 def test_a_folder_may_be_reached_by_a_symbolic_link(tmp_path) -> None:
@@ -132,7 +133,7 @@ def test_a_folder_may_be_reached_by_a_symbolic_link(tmp_path) -> None:
 
     assert ("a.sqlite3", "b") == (log.path_of(log.inode_of("a.sqlite3")), log.path_of(log.inode_of("b")))
     assert [] == medium.strays(log)
-    connection.close()
+    sqlite3.Connection.close(connection)
     medium.close()
 
 
