@@ -89,12 +89,23 @@ class Fencing(StrEnum):
 
 
 class Durability(StrEnum):
-    """How SQLite syncs. A kill cannot tell these apart; only a power cut can."""
+    """How SQLite keeps its journal, and when it syncs. A kill cannot tell these apart; only a power cut can."""
 
     DELETE_EXTRA = "delete-extra"
+    TRUNCATE_FULL = "truncate-full"
+    PERSIST_FULL = "persist-full"
     WAL_FULL = "wal-full"
+    DELETE_FULL = "delete-full"
+    """The journal's removal is not durable: a power cut may bring it back, and with it the state before."""
+    DELETE_NORMAL = "delete-normal"
     WAL_NORMAL = "wal-normal"
+    """The log is synced now and then: a power cut loses the last transactions, and tears none."""
     OFF = "off"
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what was acknowledged survives a power cut."""
+        return self in {self.DELETE_EXTRA, self.TRUNCATE_FULL, self.PERSIST_FULL, self.WAL_FULL}
 
 
 @frozen

@@ -427,7 +427,16 @@ ANSWERS = Property(
     lambda m, was, now, mine: True,
 )
 """Judged where the subject is called."""
-PROPERTIES |= {prop.id: prop for prop in (CONFORMS, ANSWERS)}
+ACK_DURABLE = Property(
+    "ack-durable",
+    "What was acknowledged survives a power cut, whole.",
+    Sort.ALWAYS,
+    "A process that is killed loses nothing that it wrote; a power cut loses what was not synced.",
+    lambda m, was, now, mine: True,
+    frozenset({LEDGER}),
+)
+"""Judged by what each crash state holds."""
+PROPERTIES |= {prop.id: prop for prop in (CONFORMS, ANSWERS, ACK_DURABLE)}
 
 
 WITNESSES: dict[str, Property] = {}

@@ -300,7 +300,13 @@ def explained(shard: Shard, tally: Tally, scratch: Path) -> Tally:
 def trace_of(subject: Subject, contracts: Contracts, broken: Broken) -> Trace:
     """The trace of a broken promise."""
     return Trace(
-        subject.name, contracts, broken.steps, broken.property_id, subject.mistake, scheduled=broken.scheduled
+        subject.name,
+        contracts,
+        broken.steps,
+        broken.property_id,
+        subject.mistake,
+        scheduled=broken.scheduled,
+        cut=broken.cut,
     )
 
 

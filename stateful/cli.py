@@ -252,7 +252,7 @@ def mistakes(
 ) -> None:
     """Show which engine catches which seeded mistake, in how many orders and steps. IDS: only these."""
     from impl.mistakes import seeded
-    from stateful.power import mistake_table, show_table
+    from stateful.mistake_table import mistake_table, show_table
     from stateful.shard import ENGINES
 
     for id_ in ids:

@@ -77,6 +77,10 @@ def _told(trace: Trace, record: Path | None) -> tuple[Story, dict[str, bytes]]:
 
 
 def _rig(subject: Subject, trace: Trace) -> Rig:
+    if trace.cut is not None:
+        from stateful.storage.rig import RecordingRig
+
+        return RecordingRig(subject, trace.contracts, workers=trace.workers, keys=trace.keys)
     if trace.scheduled is None:
         return Rig(subject, trace.contracts, in_memory=False, workers=trace.workers, keys=trace.keys)
     from stateful.schedules.rig import ScheduledRig

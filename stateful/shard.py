@@ -25,7 +25,7 @@ from stateful.subject import Subject, load_subject
 from stateful.trouble import NoRoomError
 from stateful.verdict import Broken, Tally
 
-ENGINES = ("machine", "walk", "kills", "interleavings")
+ENGINES = ("machine", "walk", "kills", "interleavings", "power")
 HANG_RUNS_MAX = 3
 """A subject that hangs costs seconds a run: its order is hardly reduced."""
 PROGRESS_SECONDS = 0.25
@@ -124,6 +124,10 @@ def _rig(shard: Shard, subject: Subject) -> Rig:
 
         size = shard.program or NamedProgram("", keys=2)
         return ScheduledRig(subject, shard.contracts, workers=size.workers, keys=size.keys)
+    if shard.engine == "power":
+        from stateful.storage.rig import RecordingRig
+
+        return RecordingRig(subject, shard.contracts)
     forks = shard.engine == "kills"
     return Rig(subject, shard.contracts, in_memory=shard.engine == "walk", across_processes=forks)
 
@@ -149,6 +153,12 @@ def _run_engine(shard: Shard, rig: Rig, tally: Tally) -> None:
             interleavings.run_one(rig, one.name, one.keys, bounds, one.kills, tally)
         else:
             interleavings.run(rig, shard.seed, shard.part, shard.size, tally)
+    elif shard.engine == "power":
+        from stateful.engines import power
+        from stateful.storage.rig import RecordingRig
+
+        assert isinstance(rig, RecordingRig)
+        power.run(rig, shard.seed, shard.part, shard.size, tally)
     else:
         from stateful.engines import kills
 
@@ -160,6 +170,10 @@ def _run_engine(shard: Shard, rig: Rig, tally: Tally) -> None:
 
 def reduced(rig: Rig, broken: Broken) -> Broken:
     """A broken promise with its order made one-minimal."""
+    if broken.cut is not None:
+        from stateful.power.reduce import reduced_cut
+
+        return reduced_cut(rig, broken)
     hangs = broken.property_id == ANSWERS.id and "no answer" in broken.detail
     if broken.scheduled is not None:
         from stateful.schedules.reduce import reduced_program

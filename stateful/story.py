@@ -10,9 +10,13 @@ from model.properties import PROPERTIES
 from model.words import Capability, Slot, Stores
 from stateful.judge import Finding, told
 from stateful.order import Ran, Rig
+from stateful.power.cut import Cut
 from stateful.schedules.program import Scheduled
 from stateful.spoken import clean
 from stateful.trace import SURVIVED, Trace
+
+LOST_SHOWN = 4
+"""So many lost writes are told."""
 
 
 def _cleaned(said: Iterable[str]) -> tuple[str, ...]:
@@ -134,6 +138,8 @@ def tell(rig: Rig, trace: Trace) -> Story:
     try:
         if trace.scheduled is not None:
             return _tell_lanes(rig, trace, trace.scheduled, seen)
+        if trace.cut is not None:
+            return _tell_cut(rig, trace, trace.cut, seen)
         ran = rig.run(trace.steps, until=trace.expect)
     finally:
         rig.on_step = None
@@ -175,6 +181,42 @@ def _tell_lanes(rig: Rig, trace: Trace, scheduled: Scheduled, seen: list[Stores]
         changed = tuple(changes(known[number], known[number + 1], believed=believed)) if is_known else ()
         lines.append(Line(len(lines) + 1, step.step.label, told(step.outcome), changed, at_rest=True))
     return Story(trace, tuple(lines), finding)
+
+
+def _tell_cut(rig: Rig, trace: Trace, cut: Cut, seen: list[Stores]) -> Story:
+    from stateful.power.cutter import Cutter
+    from stateful.power.recorded import record
+    from stateful.storage.rig import RecordingRig
+
+    assert isinstance(rig, RecordingRig)
+    recorded = record(rig, trace.steps)
+    ran = Ran(tuple(rig.told), None, len(rig.told))
+    believed = _believes(rig)
+    if isinstance(recorded, Finding):
+        return Story(trace, tuple(_lines(ran, seen, believed=believed)), recorded)
+    with Cutter(rig) as cutter:
+        done = cutter.at(recorded, cut)
+    led_up = seen[: done.mark + 1]
+    lines = list(_lines(Ran(recorded.told[: done.mark], None, done.mark), led_up, believed=believed))
+    under_way = recorded.under_way(done.mark)
+    during = f" in {under_way.label}" if under_way is not None else ""
+    where = f"POWER CUT{during}" + (f", after: {done.after}" if done.after else "")
+    found = tuple(changes(led_up[-1], done.read, believed=believed)) if done.read is not None else ()
+    lost = _shortly(done.lost)
+    lines.append(Line(len(lines) + 1, where, lost, found, at_rest=False))
+    known = [done.read or led_up[-1], *done.seen]
+    for number, step in enumerate(done.told):
+        changed = (
+            tuple(changes(known[number], known[number + 1], believed=believed)) if number + 1 < len(known) else ()
+        )
+        lines.append(Line(len(lines) + 1, step.step.label, told(step.outcome), changed, at_rest=True))
+    return Story(trace, tuple(lines), done.finding)
+
+
+def _shortly(lost: Sequence[str]) -> str:
+    """What was lost, the first few of it."""
+    more = f" and {len(lost) - LOST_SHOWN:,} more" if len(lost) > LOST_SHOWN else ""
+    return ("; ".join(lost[:LOST_SHOWN]) + more) or "nothing lost"
 
 
 def _lines(ran: Ran, seen: list[Stores], *, believed: bool) -> Iterator[Line]:

@@ -13,13 +13,15 @@ from model.actions import ALPHABET, Alphabet, Step, UnknownActionError, Verb
 from model.contracts import Contracts, UnknownContractError, contracts_from
 from model.properties import PROPERTIES
 from stateful import spoken
+from stateful.power.cut import FIELD as CUT
+from stateful.power.cut import Cut, CutError, cut_from_json
 from stateful.schedules import written
 from stateful.schedules.program import Scheduled
 from stateful.schedules.written import ScheduleError, schedule_from_json, schedule_to_json
 
 FORMAT = "survives-trace"
-VERSION = 2
-"""Of a trace with lanes; one without is written as version 1, which older ones read."""
+VERSION = 3
+"""Of a trace with a power cut; one with lanes is written as version 2, others as version 1, which older ones read."""
 SURVIVED = "survived"
 FIELDS = (
     "format",
@@ -31,6 +33,7 @@ FIELDS = (
     "keys",
     "steps",
     *written.FIELDS,
+    CUT,
     "expect",
 )
 KILL_AT_MAX = 10_000
@@ -48,7 +51,8 @@ class Trace:
     """A failure order: on which subject, under which contracts, which steps, and what is to come of it.
 
     ``expect`` is the identifier of the property that it breaks, or ``survived``. ``mistake`` names the seeded mistake
-    that the subject had, or is empty. With ``scheduled``, the steps lead up to lanes that run side by side.
+    that the subject had, or is empty. With ``scheduled``, the steps lead up to lanes that run side by side; with
+    ``cut``, the power fails in the middle of them.
     """
 
     subject: str
@@ -59,13 +63,14 @@ class Trace:
     workers: int = 2
     keys: int = 2
     scheduled: Scheduled | None = None
+    cut: Cut | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The trace as a JSON document."""
         lanes = schedule_to_json(self.scheduled, step_to_json) if self.scheduled is not None else {}
         return {
             "format": FORMAT,
-            "version": VERSION if lanes else 1,
+            "version": VERSION if self.cut is not None else 2 if lanes else 1,
             "subject": self.subject,
             "mistake": self.mistake,
             "contracts": self.contracts.to_json(),
@@ -73,13 +78,16 @@ class Trace:
             "keys": self.keys,
             "steps": [step_to_json(s) for s in self.steps],
             **lanes,
+            **({CUT: self.cut.to_json()} if self.cut is not None else {}),
             "expect": self.expect,
         }
 
     def write(self, path: Path) -> None:
         """Write the trace, one step a line so that two traces can be compared by eye."""
         document = self.to_json()
-        lists = {name: document.pop(name) for name in ("steps", "lanes", "schedule", "expect") if name in document}
+        lists = {
+            name: document.pop(name) for name in ("steps", "lanes", "schedule", CUT, "expect") if name in document
+        }
         head = json.dumps(document, indent=2).removesuffix("\n}")
         body = "".join(f",\n  {json.dumps(name)}: {_lines(value)}" for name, value in lists.items())
         path.write_text(f"{head}{body}\n}}\n", "utf-8")
@@ -163,7 +171,7 @@ def read_trace(path: Path) -> Trace:
         raise TraceError(f"trace {path} is no trace: {error}") from error
     try:
         return trace_from_json(document)
-    except (TraceError, ScheduleError, UnknownActionError, UnknownContractError) as error:
+    except (TraceError, ScheduleError, CutError, UnknownActionError, UnknownContractError) as error:
         raise TraceError(f"trace {path}: {error}") from error
 
 
@@ -178,7 +186,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def trace_from_json(document: Any) -> Trace:
-    """The trace in a JSON document. Raises TraceError, ScheduleError, UnknownActionError or UnknownContractError."""
+    """The trace in a JSON document. Raises TraceError, or what its parts raise."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise TraceError(f'this is no trace: its "format" is not {FORMAT!r}')
     version = _version(document)
@@ -206,11 +214,21 @@ def trace_from_json(document: Any) -> Trace:
         workers=workers,
         keys=keys,
     )
-    if "lanes" not in document and "schedule" not in document:
-        return trace
-    if version == 1:
-        raise TraceError('a trace of version 1 has no "lanes" and no "schedule"; its version is 2')
-    return evolve(trace, scheduled=schedule_from_json(document, workers, alphabet, step_from_json))
+    return _with_more(trace, document, version)
+
+
+def _with_more(trace: Trace, document: dict[str, Any], version: int) -> Trace:
+    """The trace with its lanes, or its power cut, if it has some."""
+    has_lanes = "lanes" in document or "schedule" in document
+    for name, has, since in ((' "lanes" and no "schedule"', has_lanes, 2), (' "cut"', CUT in document, 3)):
+        if has and version < since:
+            raise TraceError(f"a trace of version {version} has no{name}; its version is {since}")
+    if has_lanes and CUT in document:
+        raise TraceError('a trace has lanes or a cut, not both; take "lanes" and "schedule" out, or "cut"')
+    if has_lanes:
+        alphabet = Alphabet(trace.workers, trace.keys)
+        return evolve(trace, scheduled=schedule_from_json(document, trace.workers, alphabet, step_from_json))
+    return evolve(trace, cut=cut_from_json(document[CUT])) if CUT in document else trace
 
 
 def _version(document: dict[str, Any]) -> int:

@@ -13,6 +13,7 @@ from model.actions import Step
 from model.properties import CONFORMS, PROPERTIES, WITNESSES
 from model.words import Capability, Kind
 from stateful.order import Ran, Rig
+from stateful.power.cut import Cut
 from stateful.schedules.program import Scheduled
 from stateful.trace import Trace
 
@@ -53,11 +54,14 @@ class Broken:
     """How many runs the reduction took."""
     scheduled: Scheduled | None = None
     """What ran side by side after the steps, if something did."""
+    cut: Cut | None = None
+    """The power cut that came in the middle of them, if one did."""
 
     @property
     def length(self) -> int:
         """How many steps there are, and calls that ran side by side."""
-        return len(self.steps) + (self.scheduled.length if self.scheduled is not None else 0)
+        beside = self.scheduled.length if self.scheduled is not None else 0
+        return len(self.steps) + beside + (self.cut is not None)
 
     @property
     def rank(self) -> tuple[int, bool, tuple[str, ...], int]:
@@ -87,6 +91,8 @@ class Tally:
     """Why this engine can do nothing with the subject."""
     schedules: Counter[str] = field(factory=Counter)
     """What an engine that schedules has done: programs, schedules, nodes, crash states and so on."""
+    cuts: Counter[str] = field(factory=Counter)
+    """What an engine that cuts the power has done: orders, storage operations, crash states, recoveries."""
     seconds: float = field(default=0.0, eq=False)
     """How long the engine took; told, and never compared."""
     stop_at_first: bool = False
@@ -115,11 +121,11 @@ class Tally:
         scheduled: Scheduled | None = None,
         *,
         after: int = 0,
+        cut: Cut | None = None,
     ) -> None:
         """Keep the first order that breaks a promise."""
-        broken = Broken(
-            property_id, detail, steps, self.engine, self.shard, after or self.orders, scheduled=scheduled
-        )
+        where = (self.engine, self.shard, after or self.orders)
+        broken = Broken(property_id, detail, steps, *where, scheduled=scheduled, cut=cut)
         self.broken.setdefault(property_id, broken)
 
     @property

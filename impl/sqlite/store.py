@@ -6,6 +6,7 @@ can die.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar, Concatenate, ParamSpec, TypeVar
 
 from impl.protocol import Clock
-from impl.sqlite.errors import BusyStoreError, DamagedStoreError, UnavailableStoreError
+from impl.sqlite.errors import BusyStoreError, DamagedStoreError, ForkedStoreError, StoreError, UnavailableStoreError
 from model.contracts import Durability
 
 P = ParamSpec("P")
@@ -21,11 +22,18 @@ T = TypeVar("T")
 
 JOURNALS: dict[Durability, tuple[str, str]] = {
     Durability.DELETE_EXTRA: ("DELETE", "EXTRA"),
+    Durability.TRUNCATE_FULL: ("TRUNCATE", "FULL"),
+    Durability.PERSIST_FULL: ("PERSIST", "FULL"),
     Durability.WAL_FULL: ("WAL", "FULL"),
+    Durability.DELETE_FULL: ("DELETE", "FULL"),
+    Durability.DELETE_NORMAL: ("DELETE", "NORMAL"),
     Durability.WAL_NORMAL: ("WAL", "NORMAL"),
     Durability.OFF: ("DELETE", "OFF"),
 }
 """Journal mode and ``synchronous`` of each durability contract. https://www.sqlite.org/pragma.html#pragma_synchronous"""
+
+_OF_A_CONNECTION = frozenset({"TRUNCATE", "PERSIST"})
+"""Journal modes that a file does not remember: WAL stands in its header, and DELETE is what a connection begins with."""
 
 _PROBE = "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
 
@@ -34,9 +42,14 @@ _DAMAGED = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT})
 _UNAVAILABLE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM})
 
 
-def _primary_code(error: sqlite3.Error) -> int:
+def code_of(error: sqlite3.Error) -> int:
+    """SQLite's extended result code; 0 if the error is not SQLite's own."""
     code: int = getattr(error, "sqlite_errorcode", 0)
-    return code & 0xFF
+    return code
+
+
+def _primary_code(error: sqlite3.Error) -> int:
+    return code_of(error) & 0xFF
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -63,12 +76,15 @@ class Store:
     ) -> None:
         self.path = path
         self.clock = clock
+        self._owner = os.getpid()
+        self._damage: DamagedStoreError | None = None
         self._connection = self._opened(connect, durability)
         self._execute = self._connection.execute
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._connection.close()
+        """Let go of the file. A forked process leaves it alone: the handle is its parent's."""
+        if os.getpid() == self._owner:
+            self._connection.close()
 
     # -- opening ----------------------------------------------------------------------------------------------
 
@@ -82,7 +98,7 @@ class Store:
         except sqlite3.Error as error:
             self._give_up(connection)
             raise self._explained(error) from error
-        except DamagedStoreError:
+        except StoreError:
             self._give_up(connection)
             raise
         return connection
@@ -97,9 +113,12 @@ class Store:
         if is_busy(error):
             return BusyStoreError(self.path, "another connection holds the lock", "try again")
         if _primary_code(error) in _DAMAGED:
-            return DamagedStoreError(
-                self.path, f"not a database ({error})", "move it away or restore it from a backup"
-            )
+            reason = f"is damaged, or not a database ({error})"
+            return DamagedStoreError(self.path, reason, "move it away or restore it from a backup")
+        if _primary_code(error) == sqlite3.SQLITE_FULL:
+            return UnavailableStoreError(self.path, "disk is full", "free some space, and try again")
+        if _primary_code(error) == sqlite3.SQLITE_IOERR:
+            return UnavailableStoreError(self.path, f"storage failed ({error})", "mend the storage, and try again")
         if _primary_code(error) in _UNAVAILABLE:
             reason = f"cannot be opened for writing ({error})"
             return UnavailableStoreError(self.path, reason, "check that its folder exists and may be written to")
@@ -113,6 +132,8 @@ class Store:
             connection.execute(f"PRAGMA synchronous = {synchronous}")
             self._create(connection)
         else:
+            if journal in _OF_A_CONNECTION:
+                connection.execute(f"PRAGMA journal_mode = {journal}")
             connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute(f"PRAGMA busy_timeout = {self.BUSY_TIMEOUT_MS}")
 
@@ -133,6 +154,7 @@ class Store:
         try:
             # Asked again under the lock: somebody else may have been faster.
             if not self._has_schema(connection):
+                self._before_creating()
                 for statement in self.SCHEMA:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {self.VERSION}")
@@ -140,6 +162,9 @@ class Store:
         except BaseException:
             _roll_back(connection)
             raise
+
+    def _before_creating(self) -> None:
+        """Raise DamagedStoreError if there are signs that this file had a schema before."""
 
     # -- transactions -----------------------------------------------------------------------------------------
 
@@ -151,16 +176,25 @@ class Store:
 
         The time is read under the lock: whoever waits for the lock grows older. Raises BusyStoreError, nothing
         changed, where another connection holds the lock, and the other StoreErrors where the file is the cause; any
-        other error passes as it is. All are rolled back.
+        other error passes as it is. All are rolled back. A store that was found damaged is not touched again.
         """
-        execute = self._execute
+        if self._damage is not None:
+            raise self._damage
+        if os.getpid() != self._owner:
+            raise self._forked()
+        ended = False
         try:
-            execute(self.BEGIN)
+            self._begin()
             result = work(self._now_ms(), *args, **kwargs)
-            execute("COMMIT")
+            ended = True
+            self._commit()
         except sqlite3.DatabaseError as error:
             _roll_back(self._connection)
             explained = self._explained(error)
+            if isinstance(explained, DamagedStoreError):
+                self._damage = explained
+            if ended:
+                explained = self._after_failed_commit(error, explained)
             if explained is error:
                 raise
             raise explained from error
@@ -168,6 +202,20 @@ class Store:
             _roll_back(self._connection)
             raise
         return result
+
+    def _begin(self) -> None:
+        self._execute(self.BEGIN)
+
+    def _commit(self) -> None:
+        self._execute("COMMIT")
+
+    def _after_failed_commit(self, error: sqlite3.DatabaseError, explained: Exception) -> Exception:
+        """What to raise for a commit that failed and was rolled back, as far as SQLite says."""
+        return explained
+
+    def _forked(self) -> ForkedStoreError:
+        reason = f"was opened by process {self._owner}, and this is its fork {os.getpid()}"
+        return ForkedStoreError(self.path, reason, "open it anew in each process, after the fork")
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
