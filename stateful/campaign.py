@@ -33,8 +33,8 @@ from stateful.workers import Interrupted, Report, run_shards, terminating
 
 WAVE_SECONDS = 6
 """A wave takes two slow cores about this long."""
-MACHINE_ORDERS = 100
-WALK_ORDERS = 420
+MACHINE_ORDERS = 90
+WALK_ORDERS = 380
 SCHEDULES = 100
 """The most of one program."""
 KILL_PARTS = 2
@@ -85,6 +85,13 @@ class Verdict:
         total: Counter[str] = Counter()
         for t in self.tallies:
             total.update(t.schedules)
+        return dict(sorted(total.items()))
+
+    def cuts(self) -> dict[str, int]:
+        """Orders, storage operations, crash states and so on of the engine that cuts the power."""
+        total: Counter[str] = Counter()
+        for t in self.tallies:
+            total.update(t.cuts)
         return dict(sorted(total.items()))
 
     def unsupported(self) -> dict[str, str]:
@@ -151,6 +158,7 @@ class Verdict:
                 "cut_short": self.cut_short,
                 "engines": self.engines(),
                 "interleavings": self.schedules(),
+                "power_cuts": self.cuts(),
                 "unsupported_engines": self.unsupported(),
                 "boundaries": self.boundaries(),
                 "boundaries_left_over": sorted(x for t in self.tallies for x in t.left_over),
@@ -176,6 +184,7 @@ def plan(
             ("kills", KILL_PARTS, 1),
             ("walk", max(20, round(WALK_ORDERS * share)), 0),
             ("interleavings", max(10, round(SCHEDULES * share)), wave),
+            ("power", 1, wave),
         ]
         out.append(
             [

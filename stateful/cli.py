@@ -406,6 +406,60 @@ def interleave(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 @cli.command()
+@click.argument("subject", default="impl.sqlite:SqliteDispatcher")
+@click.option("--orders", type=click.IntRange(0, 100_000), default=20, show_default=True, help="Generated orders.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The same seed finds the same.")
+@contracts_option
+@click.option("--mistake", default="", help="Seed a mistake into the dispatcher, such as M131.")
+@click.option(
+    "--workers", type=click.IntRange(1, 64), default=min(8, os.cpu_count() or 2), help="Processes at a time."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(".survives"),
+    show_default=True,
+    help="Where findings are kept.",
+)
+def power(
+    subject: str,
+    orders: int,
+    seed: int,
+    contracts: tuple[dict[str, str], ...],
+    mistake: str,
+    workers: int,
+    as_json: bool,
+    out: Path,
+) -> None:
+    """Cut the power at every point of a standard order of SUBJECT, and of generated ones.
+
+    Exit status 0 survived, 1 violated, 3 cut short or unsupported.
+    """
+    from stateful.cuts import cut_orders
+    from stateful.report.power import keep_and_show
+    from stateful.subject import load_subject
+    from stateful.verdict import EXIT_STATUS
+
+    chosen = load_subject(subject, mistake)
+    _see_whether_it_can_be_written(out)
+    with _progress("cutting the power") as told:
+        done = cut_orders(
+            chosen,
+            _contracts(contracts),
+            orders,
+            seed,
+            workers=workers,
+            report=lambda r: told(
+                f"{sum(t.cuts['states'] for t in (*r.ended, *r.under_way)):,} crash states, "
+                f"{sum(t.orders for t in (*r.ended, *r.under_way)):,} of {orders + 1:,} orders"
+            ),
+        )
+    keep_and_show(done, out, as_json=as_json)
+    raise SystemExit(EXIT_STATUS.get(done.status, UNKNOWN))
+
+
+@cli.command()
 @contracts_option
 @click.option("--workers-modelled", type=click.IntRange(1, 4), default=2, show_default=True)
 @click.option("--keys", type=click.IntRange(1, 3), default=1, show_default=True)

@@ -157,6 +157,8 @@ class Display:
         )
         if verdict.schedules():
             self._out.print(f"  {_scheduled(verdict.schedules())}", markup=False)
+        if verdict.cuts():
+            self._out.print(f"  {_cut(verdict.cuts())}", markup=False)
         for engine, why in verdict.unsupported().items():
             self._out.print(f"  UNSUPPORTED by {engine}: {why}; the other engines judge it", markup=False)
         seen = ", ".join(f"{name} {count:,}" for name, count in verdict.witnesses().items())
@@ -183,4 +185,12 @@ def _scheduled(done: dict[str, int]) -> str:
         f"{counted(done['schedules'] + done['sampled'], 'schedule')} of {counted(done['programs'], 'program')} side by "
         f"side ({done['exhausted']:,} exhausted), {counted(done['nodes'], 'node')}, "
         f"{counted(done['crash_states'], 'crash state')}{deadlocks}{cut}"
+    )
+
+
+def _cut(done: dict[str, int]) -> str:
+    """What the power cuts came to: ``2,919 crash states of 11 orders ...``."""
+    return (
+        f"{counted(done['states'] + done['second'], 'crash state')} of power cuts in {counted(done['orders'], 'order')}, "
+        f"{counted(done['operations'], 'storage operation')}, recovered from {counted(done['recoveries'], 'state')}"
     )

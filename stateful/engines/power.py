@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import closing
 
 from model.actions import ALPHABET, Step, Verb
 from model.step import Model
@@ -102,10 +103,11 @@ def cut(rig: RecordingRig, steps: tuple[Step, ...], tally: Tally, bounds: Bounds
 
 def _cut(cutter: Cutter, recorded: Recorded, tally: Tally) -> None:
     first = 0
-    for loss in cutter.cut(recorded):
-        first = first or cutter.counts.states
-        finding = loss.finding
-        after = tally.orders + 1
-        tally.found(finding.property_id, finding.detail, recorded.steps, after=after, cut=loss.cut)
-        if cutter.counts.states - first > PATIENCE:
-            return
+    with closing(cutter.cut(recorded)) as losses:
+        for loss in losses:
+            first = first or cutter.counts.states
+            finding = loss.finding
+            after = tally.orders + 1
+            tally.found(finding.property_id, finding.detail, recorded.steps, after=after, cut=loss.cut)
+            if cutter.counts.states - first > PATIENCE:
+                return

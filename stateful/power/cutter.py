@@ -8,7 +8,7 @@ rest; while it does, the power may fail a second time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Self
 
 from attrs import define, evolve, field, frozen
@@ -105,19 +105,21 @@ class Cutter:
         """Remove what was put on disk."""
         self._aftermath.close()
 
-    def cut(self, recorded: Recorded) -> Iterator[Loss]:
+    def cut(self, recorded: Recorded) -> Generator[Loss]:
         """The crash states of an order that break a promise, each as it is found."""
         self.counts.orders += 1
         self.counts.operations += len(recorded.log)
         crashes = Crashes(recorded.log, self._bounds, seed=self._seed, ignore_syncs=self._lies)
-        for state in crashes:
-            self.counts.states += 1
-            finding = self.judged(recorded, state.files, _mark(state), second=True)
-            if finding is not None:
-                yield Loss(finding, cut_of(state), tuple(state.lost(recorded.log)), state.last)
-        self.counts.points += crashes.counts.points
-        self.counts.sampled += crashes.counts.sampled
-        self.counts.families.update(crashes.counts.families)
+        try:
+            for state in crashes:
+                self.counts.states += 1
+                finding = self.judged(recorded, state.files, _mark(state), second=True)
+                if finding is not None:
+                    yield Loss(finding, cut_of(state), tuple(state.lost(recorded.log)), state.last)
+        finally:
+            self.counts.points += crashes.counts.points
+            self.counts.sampled += crashes.counts.sampled
+            self.counts.families.update(crashes.counts.families)
 
     def at(self, recorded: Recorded, cut: Cut) -> Done:
         """One cut of an order, told in full. Raises CutError where it does not fit what was recorded."""
