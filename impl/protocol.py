@@ -82,6 +82,14 @@ class SinkAnswer:
     receipt: str = ""
 
 
+class StoppedError(Exception):
+    """The dispatcher cannot start, or cannot go on: what it keeps is damaged, out of reach, or another process's.
+
+    Raised by the constructor, or by a call that has changed nothing. It is for what no caller can mend by trying
+    again, and it is no defect: engines take it for a refusal. The message says what, why, and what to do about it.
+    """
+
+
 class NoAnswerError(ConnectionError):
     """The request may or may not have reached the sink: the outcome is unknown."""
 
@@ -118,7 +126,9 @@ class Decision:
 class Answer:
     """What an operation answers.
 
-    ``token`` comes with a successful claim, ``receipt`` with an effect, ``count`` with a reaping.
+    REFUSED says that nothing has changed, for example as the disk is full. UNKNOWN says that it may have happened: an
+    effect was sent and no answer came, or a commit failed and what it left cannot be read back. ``token`` comes with
+    a successful claim, ``receipt`` with an effect, ``count`` with a reaping.
     """
 
     kind: Kind
@@ -170,7 +180,8 @@ class Site:
 class Dispatcher(Protocol):
     """One incarnation of one worker or client. Constructed with a ``Site``; every call may be its last.
 
-    Refusals are answers, not exceptions. An exception other than a crash is a defect of the dispatcher.
+    Refusals are answers, not exceptions. A dispatcher whose files are damaged stops by raising StoppedError; any other
+    exception is a defect of the dispatcher.
     """
 
     capabilities: ClassVar[frozenset[Capability]]

@@ -14,7 +14,7 @@ from typing import Any
 from attrs import define, field
 
 from impl.approvals import digest_of, signed
-from impl.protocol import Answer, Decision, Files, Json, Overdue, Permit, Request, Site
+from impl.protocol import Answer, Decision, Files, Json, Overdue, Permit, Request, Site, StoppedError
 from impl.sqlite import RealFiles, SqliteSink
 from model.actions import AGAIN, REORDERED, WALL_OFFSETS_MS, Action, Step, Verb
 from model.contracts import Contracts, Limits
@@ -52,6 +52,11 @@ class SubjectFailedError(Exception):
 def _check(fields: str, value: Any, fits: bool, what: str, action: Action) -> None:
     if not fits:
         raise SubjectFailedError(f"it answered {fields}={shown(value)} to {action.label!r}, which is no {what}")
+
+
+def _stopped(error: StoppedError) -> Outcome:
+    """A dispatcher that stops has refused: it says so by an exception, as a constructor has no other way."""
+    return Outcome(Kind.REFUSED, clean(f"stopped: {error}"))
 
 
 def _place(store: str, call: str) -> str:
@@ -179,7 +184,7 @@ class Bench:
             self.medium.restore({})
             (self.medium.folder / SINK_FILE).parent.mkdir(parents=True, exist_ok=True)
             first = self.new_process("client")
-            self.open(first)
+            self._open_first(first)
             self.end_process(first)
             self.medium.keep_template()
             self._has_template = True
@@ -189,7 +194,7 @@ class Bench:
             self.new_process("client")
         ]
         for process in self.processes:
-            self.open(process)
+            self._open_first(process)
 
     def forget_template(self) -> None:
         """Start from empty stores at the next reset, whatever template is kept now."""
@@ -208,7 +213,7 @@ class Bench:
         return Process(name, clock, self._new_gate(), [0] * keys, [None] * keys, [""] * keys)
 
     def open(self, process: Process) -> None:
-        """Start a process: its sink client and its dispatcher, on the stores as they are."""
+        """Start a process: its sink client and its dispatcher, on the stores as they are. Raises StoppedError."""
         gate = process.gate
 
         def connect(path: Path) -> Any:
@@ -232,6 +237,13 @@ class Bench:
             live_settings={"approval": "advisory"} if process.other_settings else {},
         )
         process.dispatcher = self._call(self.subject.make, site)
+
+    def _open_first(self, process: Process) -> None:
+        """Start a process on empty stores, which nobody may refuse to start on."""
+        try:
+            self.open(process)
+        except StoppedError as error:
+            raise SubjectFailedError(f"it raised {raised(error)}") from error
 
     def end_process(self, process: Process) -> None:
         """What a death leaves of a process: open transactions roll back, and its head is empty."""
@@ -275,7 +287,10 @@ class Bench:
             return KILLED
         process = self.processes[action.worker]
         if process.dispatcher is None and action.verb is not Verb.RESTART:
-            self.open(process)  # it was detached
+            try:
+                self.open(process)  # it was detached
+            except StoppedError as error:
+                return _stopped(error)
         process.gate.arm(step.kill_at)
         outcome = self._answered(process, action, receipts)
         self.place = _place(*process.gate.last) if process.gate.dead else "right after it" if step.kill_at else ""
@@ -301,7 +316,12 @@ class Bench:
         key = action.key
         if action.verb is Verb.WAKE and process.permit is not None:
             key = process.permit[0]
-        answer = _DO[action.verb](self, process, action, key)
+        try:
+            answer = _DO[action.verb](self, process, action, key)
+        except StoppedError as error:
+            if process.gate.dead:
+                raise Crash from error
+            return _stopped(error)
         if process.gate.dead:  # a swallowed crash is a crash all the same, and what it says afterwards is nothing
             raise Crash
         _check_answer(answer, action)
@@ -314,6 +334,8 @@ class Bench:
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return function(*arguments)
+        except StoppedError:
+            raise
         except Exception as error:
             raise SubjectFailedError(f"it raised {raised(error)}") from error
 
@@ -416,8 +438,8 @@ class Bench:
     def _acknowledge(self, process: Process, action: Action, key: int) -> Any:
         told = process.answers[key] or Answer(Kind.UNKNOWN, "no answer")
         answer = self._call(process.dispatcher.acknowledge, key_name(key), process.tokens[key], told)
-        if isinstance(answer, Answer) and answer.kind is not Kind.REFUSED:
-            process.answers[key] = None
+        if isinstance(answer, Answer) and answer.kind in {Kind.OK, Kind.REPLAYED}:
+            process.answers[key] = None  # it is known to be recorded
         return answer
 
     def _checkpoint(self, process: Process, action: Action, key: int) -> Any:
@@ -450,10 +472,15 @@ class Bench:
         return self._call(process.dispatcher.reap, overdue)
 
     def _restart(self, process: Process, action: Action, key: int) -> Any:
+        before = process.name, process.other_settings
         if action.choice == "new-name":
             process.name = process.name.removesuffix("b") if process.name.endswith("b") else process.name + "b"
         process.other_settings = action.choice == "other-settings"
-        self.open(process)
+        try:
+            self.open(process)
+        except StoppedError:
+            process.name, process.other_settings = before
+            raise
         return Answer(Kind.OK)
 
 

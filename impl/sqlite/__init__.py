@@ -10,8 +10,10 @@ from impl.sqlite.errors import (
     BusyStoreError,
     DamagedCheckpointError,
     DamagedStoreError,
+    ForkedStoreError,
     StoreError,
     UnavailableStoreError,
+    UncertainStoreError,
 )
 from impl.sqlite.files import RealFiles
 from impl.sqlite.ledger import Ledger
@@ -22,10 +24,12 @@ __all__ = [
     "CheckpointFile",
     "DamagedCheckpointError",
     "DamagedStoreError",
+    "ForkedStoreError",
     "Ledger",
     "RealFiles",
     "SqliteDispatcher",
     "SqliteSink",
     "StoreError",
     "UnavailableStoreError",
+    "UncertainStoreError",
 ]

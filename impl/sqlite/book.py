@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
-from typing import ClassVar, Concatenate, Final
+from contextlib import suppress
+from typing import Any, ClassVar, Concatenate, Final
 
 from impl.protocol import Answer, Site
-from impl.sqlite.errors import BusyStoreError
+from impl.sqlite.checkpoint import CheckpointFile
+from impl.sqlite.errors import BusyStoreError, DamagedStoreError, UnavailableStoreError, UncertainStoreError
 from impl.sqlite.rows import ONE_ENTRY, SCHEMA, Entry
 from impl.sqlite.rules import Rules
-from impl.sqlite.store import P, Store, T
+from impl.sqlite.store import P, Store, T, code_of
 from model.words import Kind
 
 OK: Final = Answer(Kind.OK)
@@ -19,6 +22,9 @@ ENDED: Final = Answer(Kind.REFUSED, "already ended")
 LEASE_GONE: Final = Answer(Kind.REFUSED, "lease is gone")
 NO_ANSWER: Final = Answer(Kind.UNKNOWN, "no answer")
 BUSY: Final = Answer(Kind.REFUSED, "busy")
+MAY_BE_STORED: Final = Answer(Kind.UNKNOWN, "may have been stored")
+
+_WRITE_FAILED = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE})
 
 
 def refused(reason: str) -> Answer:
@@ -38,15 +44,69 @@ class Book(Rules, Store):
 
     def __init__(self, site: Site) -> None:
         Rules.__init__(self, site)
+        self._looked: list[tuple[str, tuple[str, ...], Any]] = []
         Store.__init__(self, site.folder / "ledger.sqlite3", site.connect, site.clock, site.contracts.durability)
 
     def _operate(self, work: Callable[Concatenate[int, P], T], *args: P.args, **kwargs: P.kwargs) -> T | Answer:
-        """The answer of one operation, run as one transaction; BUSY is a refusal like any other."""
+        """The answer of one operation, run as one transaction; BUSY and a full disk are refusals like any other."""
         try:
             return self._transact(work, *args, **kwargs)
         except BusyStoreError:
             return BUSY
+        except UnavailableStoreError as error:
+            return refused(f"{error.path.name}: {error.reason}")
+        except UncertainStoreError:
+            return MAY_BE_STORED
+
+    def _begin(self) -> None:
+        self._looked.clear()
+        super()._begin()
+
+    # -- reading ----------------------------------------------------------------------------------------------
 
     def _entry(self, key: str) -> Entry | None:
-        row = self._execute(ONE_ENTRY, (key,)).fetchone()
+        row = self._look(ONE_ENTRY, (key,))
         return None if row is None else Entry._make(row)
+
+    def _look(self, sql: str, arguments: tuple[str, ...] = ()) -> Any:
+        """The one row of a query, or None; kept until the transaction has ended, see ``_is_undone``."""
+        row = self._execute(sql, arguments).fetchone()
+        self._looked.append((sql, arguments, row))
+        return row
+
+    # -- when a commit fails ----------------------------------------------------------------------------------
+
+    def _after_failed_commit(self, error: sqlite3.DatabaseError, explained: Exception) -> Exception:
+        """A failed commit is not always one that was undone: what to raise depends on what can be read back.
+
+        A journal may be gone, or cut, before the sync fails that was to make that durable; then all is stored.
+        """
+        if not isinstance(explained, UnavailableStoreError) or self._is_undone(error):
+            return explained
+        return UncertainStoreError(self.path, f"may have been written ({error})", "ask what became of it")
+
+    def _is_undone(self, error: sqlite3.DatabaseError) -> bool:
+        """Whether the rows are those that the failed transaction read before it wrote, and will stay so."""
+        execute = self._connection.execute
+        try:
+            execute("BEGIN IMMEDIATE")  # which plays a journal back that was left behind
+            same = all(execute(sql, arguments).fetchone() == row for sql, arguments, row in self._looked)
+            if code_of(error) not in _WRITE_FAILED and execute("PRAGMA journal_mode").fetchone()[0] == "wal":
+                # The frames stand in the log, whole, and whoever opens it after a crash would take them for committed.
+                # What is written next takes their place.
+                execute(f"PRAGMA user_version = {self.VERSION}")
+            execute("COMMIT")
+        except sqlite3.Error:
+            if self._connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    execute("ROLLBACK")
+            return False
+        return same and bool(self._looked)
+
+    # -- when there is no ledger ------------------------------------------------------------------------------
+
+    def _before_creating(self) -> None:
+        """A checkpoint with entries says that there was a ledger: an empty one would forget what it held."""
+        if CheckpointFile(self.site.folder / "checkpoint", self.site.files).read():
+            reason = "is empty or missing, and the checkpoint beside it is not"
+            raise DamagedStoreError(self.path, reason, "restore it from a backup, or remove both")

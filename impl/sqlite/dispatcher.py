@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import ClassVar
 
 from impl.protocol import Answer, Decision, Json, NoAnswerError, Overdue, Permit, Request, SinkAnswer, Site, Verdict
 from impl.sqlite.book import NO_ANSWER
 from impl.sqlite.checkpoint import CheckpointFile
+from impl.sqlite.errors import UnavailableStoreError
 from impl.sqlite.ledger import Ledger
 from impl.sqlite.store import make_folder
 from model.words import Capability, Kind
@@ -29,10 +32,19 @@ class SqliteDispatcher:
         self.site = site
         folder = site.folder / "checkpoint"
         if make_folder(folder):
-            # The folder's own name must be durable before anything in it can be.
-            site.files.sync_folder(site.folder)
+            self._keep_folder(folder)
         self.ledger = self.ledger_class(site)
         self.checkpoint_file = self.checkpoint_class(folder, site.files)
+
+    def _keep_folder(self, folder: Path) -> None:
+        """The folder's own name must be durable before anything in it can be. Raises UnavailableStoreError."""
+        try:
+            self.site.files.sync_folder(folder.parent)
+        except OSError as error:
+            with suppress(OSError):
+                folder.rmdir()  # or the next to start would find it, and take it for durable
+            reason = f"cannot be made durable ({error})"
+            raise UnavailableStoreError(folder, reason, "mend the storage, and start again") from error
 
     def close(self) -> None:
         """Let go of the ledger; the sink belongs to the site."""
@@ -49,7 +61,7 @@ class SqliteDispatcher:
         return self.ledger.decide(decision)
 
     def policy_revision(self) -> int:
-        """The policy revision in force. Raises BusyStoreError."""
+        """The policy revision in force. Raises a StoreError."""
         return self.ledger.policy_revision()
 
     def set_policy(self, revision: int) -> Answer:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from impl.protocol import StoppedError
 
-class StoreError(Exception):
+
+class StoreError(StoppedError):
     """A file that the dispatcher keeps cannot be used; ``path``, ``reason`` and ``remedy`` say more."""
 
     def __init__(self, path: Path, reason: str, remedy: str) -> None:
@@ -20,11 +22,19 @@ class DamagedStoreError(StoreError):
 
 
 class UnavailableStoreError(StoreError):
-    """The file cannot be created, opened or written."""
+    """The file cannot be created, opened or written; nothing has changed."""
 
 
 class BusyStoreError(StoreError):
     """Another connection holds the lock; nothing has changed."""
+
+
+class UncertainStoreError(StoreError):
+    """A commit failed and what is stored cannot be read back: it may have happened."""
+
+
+class ForkedStoreError(StoreError):
+    """The file was opened by the process that this one was forked from. SQLite's handles do not survive a fork."""
 
 
 class DamagedCheckpointError(StoreError):

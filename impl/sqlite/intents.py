@@ -120,11 +120,11 @@ class Intents(Book):
     # -- policy -----------------------------------------------------------------------------------------------
 
     def policy_revision(self) -> int:
-        """The policy revision in force. Raises BusyStoreError, as there is no answer to refuse with."""
+        """The policy revision in force. Raises a StoreError, as there is no answer to refuse with."""
         return self._transact(self._policy_revision)
 
     def _policy_revision(self, now_ms: int) -> int:
-        revision: int = self._execute("SELECT revision FROM meta").fetchone()[0]
+        revision: int = self._look("SELECT revision FROM meta")[0]
         return revision
 
     def set_policy(self, revision: int) -> Answer:

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from impl.protocol import Answer, Overdue, Request
 from impl.sqlite.book import ENDED, LEASE_GONE, NO_INTENT, OK, Book, refused
-from impl.sqlite.errors import BusyStoreError
+from impl.sqlite.errors import BusyStoreError, UnavailableStoreError
 from impl.sqlite.rows import UNSETTLED_ENTRIES, Entry
 from model.words import Kind, State
 
@@ -97,10 +97,10 @@ class Leases(Book):
     # -- reaping ----------------------------------------------------------------------------------------------
 
     def overdue(self) -> tuple[Overdue, ...]:
-        """What looks overdue now; nothing while another connection holds the lock."""
+        """What looks overdue now; nothing while it cannot be seen, as the lock is taken or the storage fails."""
         try:
             return self._transact(self._find_overdue)
-        except BusyStoreError:
+        except (BusyStoreError, UnavailableStoreError):
             return ()
 
     def _find_overdue(self, now_ms: int) -> tuple[Overdue, ...]:

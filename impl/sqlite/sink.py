@@ -8,14 +8,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Concatenate, NamedTuple
 
 import rfc8785
 
 from impl.approvals import digest_of
 from impl.protocol import Clock, Json, NoAnswerError, Request, SinkAnswer, Verdict
-from impl.sqlite.errors import BusyStoreError
-from impl.sqlite.store import Store, make_folder
+from impl.sqlite.errors import BusyStoreError, StoreError
+from impl.sqlite.store import P, Store, make_folder
 from model.contracts import Contracts, Fencing, Idempotency
 
 STALE = SinkAnswer(Verdict.STALE)
@@ -39,7 +39,8 @@ class Account(NamedTuple):
 class SqliteSink(Store):
     """A sink that remembers keys and refuses old tokens as far as the contracts say.
 
-    ``apply`` and ``lookup`` raise NoAnswerError while another connection holds the lock: a busy service is silent.
+    ``apply``, ``reject`` and ``lookup`` raise NoAnswerError while another connection holds the lock, and where the
+    storage fails or is damaged: a service that cannot vouch for anything is silent.
     """
 
     SCHEMA: ClassVar[tuple[str, ...]] = (
@@ -89,16 +90,19 @@ class SqliteSink(Store):
 
     def lookup(self, key: str, payload: Json, token: int) -> SinkAnswer:
         """What became of the key; tokens older than ``token`` are refused from then on. Raises NoAnswerError."""
-        try:
-            return self._transact(self._lookup, key, self._digest(payload), token)
-        except BusyStoreError as error:
-            raise NoAnswerError("the sink is busy") from error
+        return self._told(self._lookup, key, self._digest(payload), token)
 
     def _answer(self, request: Request, refusal: SinkAnswer | None) -> SinkAnswer:
+        return self._told(self._serve, request, self._digest(request.payload), refusal)
+
+    def _told(self, work: Callable[Concatenate[int, P], SinkAnswer], *args: P.args, **kwargs: P.kwargs) -> SinkAnswer:
+        """What a transaction answers. Raises NoAnswerError, be it committed or not, where it did not end well."""
         try:
-            return self._transact(self._serve, request, self._digest(request.payload), refusal)
+            return self._transact(work, *args, **kwargs)
         except BusyStoreError as error:
             raise NoAnswerError("the sink is busy") from error
+        except StoreError as error:
+            raise NoAnswerError(f"the sink has trouble: {error}") from error
 
     # -- the rules --------------------------------------------------------------------------------------------
 
