@@ -9,6 +9,7 @@ from model.search.breadth import search
 from model.search.concrete import concrete
 from model.search.layout import SpaceTooLargeError
 from model.search.liveness import eventually
+from model.search.power import PowerSpace
 from model.search.space import ModelEdge, ModelSpace
 from model.search.symmetry import Symmetric, interchangeable, unsound
 from model.search.system import Bounds, Edge, Progress, Result, System, Verdict
@@ -19,6 +20,7 @@ __all__ = [
     "ModelBounds",
     "ModelEdge",
     "ModelSpace",
+    "PowerSpace",
     "Progress",
     "Result",
     "SpaceTooLargeError",
