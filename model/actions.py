@@ -41,6 +41,7 @@ class Verb(StrEnum):
     JUMP_WALL = "jump_wall"
     KILL = "kill"
     RESTART = "restart"
+    POWER_CUT = "power_cut"
 
 
 @frozen
@@ -134,7 +135,16 @@ ALPHABET: dict[Verb, Form] = {
         choice="as",
         choices=("same-name", "new-name", "other-settings"),
     ),
+    Verb.POWER_CUT: Form(
+        "the power is cut: every process dies, and of what was not synced something is lost",
+        choice="lost",
+        choices=("everything", "names", "data", "nothing"),
+        stores=False,
+    ),
 }
+
+DEATHS = frozenset({Verb.KILL, Verb.POWER_CUT})
+"""What ends processes between two operations."""
 
 HIGHEST_REVISION = 3
 """The policy is bumped at most twice in one order: more revisions show nothing new."""
@@ -235,6 +245,8 @@ def is_enabled(action: Action, world: World, contracts: Contracts) -> bool:
         return True
     if verb is Verb.BUMP_POLICY:
         return world.stores.revision < HIGHEST_REVISION
+    if verb is Verb.POWER_CUT:
+        return any(worker.alive for worker in world.workers)
     return world.stores.slots[action.key].intent is not None
 
 

@@ -568,6 +568,13 @@ class Model:
     def _kill(self, world: World, action: Action) -> Taken:
         return Taken((dead(world, action.worker),), Outcome(Kind.KILLED))
 
+    def _power_cut(self, world: World, action: Action) -> Taken:
+        """Everybody dies. Whoever keeps what was acknowledged loses nothing: each answer came after a sync."""
+        for index, worker in enumerate(world.workers):
+            if worker.alive:
+                world = dead(world, index)
+        return Taken((world,), Outcome(Kind.KILLED))
+
     def _restart(self, world: World, action: Action) -> Taken:
         old = world.workers[action.worker]
         name = old.name

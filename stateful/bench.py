@@ -16,7 +16,7 @@ from attrs import define, field
 from impl.approvals import digest_of, signed
 from impl.protocol import Answer, Decision, Files, Json, Overdue, Permit, Request, Site, StoppedError
 from impl.sqlite import RealFiles, SqliteSink
-from model.actions import AGAIN, REORDERED, WALL_OFFSETS_MS, Action, Step, Verb
+from model.actions import AGAIN, DEATHS, REORDERED, WALL_OFFSETS_MS, Action, Step, Verb
 from model.contracts import Contracts, Limits
 from model.step import Model
 from model.words import Kind, Outcome, Reply, Stores
@@ -282,6 +282,8 @@ class Bench:
         if action.verb is Verb.JUMP_WALL:
             self.processes[action.worker].clock.wall_offset_ms = WALL_OFFSETS_MS[action.choice]
             return OK
+        if action.verb is Verb.POWER_CUT:
+            return self._power_cut(action.choice)
         if action.verb is Verb.KILL:
             self.end_process(self.processes[action.worker])
             return KILLED
@@ -300,6 +302,16 @@ class Bench:
                 self.open(process)
             return KILLED
         return outcome
+
+    def _power_cut(self, lost: str) -> Outcome:
+        """Every process dies; the stores come back as they are on disk, and a client opens them first."""
+        files = self.medium.left_by_power_cut(lost)  # before anybody lets go: that may write
+        for process in self.processes:
+            self.end_process(process)
+        if files is not None:
+            self.medium.come_back(files)
+        self.open(self.processes[CLIENT])
+        return KILLED
 
     def _answered(self, process: Process, action: Action, receipts: Callable[[int], list[str]]) -> Outcome:
         try:
@@ -485,5 +497,5 @@ class Bench:
 
 
 _DO: dict[Verb, Callable[[Bench, Process, Action, int], Any]] = {
-    verb: getattr(Bench, f"_{verb}") for verb in Verb if verb not in {Verb.ADVANCE, Verb.JUMP_WALL, Verb.KILL}
+    verb: getattr(Bench, f"_{verb}") for verb in Verb if verb not in {Verb.ADVANCE, Verb.JUMP_WALL, *DEATHS}
 }

@@ -19,7 +19,7 @@ from typing import Any
 import multiprocess
 from attrs import evolve, frozen
 
-from model.actions import Alphabet
+from model.actions import Alphabet, Verb
 from model.properties import ANSWERS
 from stateful import medium
 from stateful.judge import Finding
@@ -77,7 +77,7 @@ def _told(trace: Trace, record: Path | None) -> tuple[Story, dict[str, bytes]]:
 
 
 def _rig(subject: Subject, trace: Trace) -> Rig:
-    if trace.cut is not None:
+    if trace.cut is not None or any(step.action.verb is Verb.POWER_CUT for step in trace.steps):
         from stateful.storage.rig import RecordingRig
 
         return RecordingRig(subject, trace.contracts, workers=trace.workers, keys=trace.keys)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from attrs import evolve, field, fields, frozen
 
 from model import possible
-from model.actions import Action, Step, Verb
+from model.actions import DEATHS, Action, Step, Verb
 from model.properties import CONFORMS, PROPERTIES, Moment, broken, stuck, witnessed
 from model.step import Model, dead
 from model.words import Capability, Kind, Outcome, Slot, Stores, World
@@ -72,7 +72,7 @@ class Judge:
         moment = self.moment = self._moment(step, outcome, before, read, world)
         self.stores = read
         worlds: possible.Worlds = ()
-        if outcome.kind is Kind.KILLED and action.verb is not Verb.KILL:
+        if outcome.kind is Kind.KILLED and action.verb not in DEATHS:
             worlds = possible.seen(self._after_crash(self.worlds, action), read)
         elif len(self.worlds) == 1:
             taken = self._taken(world, action)
@@ -116,7 +116,7 @@ class Judge:
     def _reached(self, step: Step, outcome: Outcome) -> list[tuple[World, World]]:
         """The possible worlds before and after a step, those first of all that agree with its answer."""
         action = step.action
-        if outcome.kind is Kind.KILLED and action.verb is not Verb.KILL:
+        if outcome.kind is Kind.KILLED and action.verb not in DEATHS:
             died = [(w, then) for w in self.worlds for then in self._after_crash((w,), action)]
             return died or [(w, self._dead(w, action)) for w in self.worlds]
         enabled = [w for w in self.worlds if self.model.is_enabled(action, w)]
@@ -185,7 +185,7 @@ class Judge:
         action = step.action
         if keep:
             then = world
-        elif outcome.kind is Kind.KILLED and action.verb is not Verb.KILL:
+        elif outcome.kind is Kind.KILLED and action.verb not in DEATHS:
             then = (self._after_crash((world,), action) or (self._dead(world, action),))[-1]
         else:
             then, _ = self._taken(world, action) or (world, outcome)

@@ -309,6 +309,16 @@ class FolderMedium:
 
     # -- the template -----------------------------------------------------------------------------------------
 
+    # -- power cuts -------------------------------------------------------------------------------------------
+
+    def left_by_power_cut(self, lost: str) -> dict[str, bytes] | None:
+        """What a power cut would leave on disk; None where nothing is known of what was synced: nothing is lost."""
+        return None
+
+    def come_back(self, files: dict[str, bytes]) -> None:
+        """Go on with what a power cut has left. No process may be running."""
+        self.restore(files)
+
     def keep_template(self) -> None:
         """Remember the stores as they are, for ``put_back``. No process may be running."""
         databases = list(self._idle)

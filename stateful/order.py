@@ -175,6 +175,8 @@ class Rig:
             due = at_ms + 1 if action.choice == "tick" else instant(judge.stores.slots[action.key], action.choice)
             at_ms = at_ms if due is None else max(at_ms, due)
         self.bench.know_stores(judge.stores)
+        if action.verb is Verb.POWER_CUT:
+            self.look_away()
         self.steps_done += 1
         self.current = step
         try:
@@ -187,7 +189,7 @@ class Rig:
             return unreadable(step, error)
         self.told.append(Told(step, outcome, self.bench.place if step.kill_at else ""))
         try:
-            read = oracle.read()
+            read = self.look().read()
         except (StrayError, DamagedError) as error:
             return unreadable(step, error)
         if self.subject.has_ledger:

@@ -21,6 +21,7 @@ from stateful import medium
 from stateful.order import Rig
 from stateful.reduce import Reducer
 from stateful.spoken import placed
+from stateful.storage.abi import UnsupportedStorageError
 from stateful.subject import Subject, load_subject
 from stateful.trouble import NoRoomError
 from stateful.verdict import Broken, Tally
@@ -99,7 +100,12 @@ def _run(shard: Shard, report: Callable[[Tally], None] | None) -> Tally:
 
         guard.install()  # before the subject binds what is guarded
     subject = load_subject(shard.subject, shard.mistake, folder=shard.folder, probe=False)
-    with _rig(shard, subject) as rig:
+    try:
+        rig_of_shard = _rig(shard, subject)
+    except UnsupportedStorageError as error:
+        tally.unsupported = str(error)
+        return tally
+    with rig_of_shard as rig:
         rig.recorder = shard.record
         if report is not None:
             tally.on_order = _paced(report)
@@ -124,10 +130,14 @@ def _rig(shard: Shard, subject: Subject) -> Rig:
 
         size = shard.program or NamedProgram("", keys=2)
         return ScheduledRig(subject, shard.contracts, workers=size.workers, keys=size.keys)
-    if shard.engine == "power":
+    if shard.engine in {"power", "machine"}:
         from stateful.storage.rig import RecordingRig
 
-        return RecordingRig(subject, shard.contracts)
+        try:
+            return RecordingRig(subject, shard.contracts)
+        except UnsupportedStorageError:
+            if shard.engine == "power":
+                raise
     forks = shard.engine == "kills"
     return Rig(subject, shard.contracts, in_memory=shard.engine == "walk", across_processes=forks)
 

@@ -42,7 +42,7 @@ class ModelBounds:
     payload_changes: bool = True
     repeats: bool = True
     blind: bool = True
-    verbs: frozenset[Verb] = field(default=frozenset(Verb), converter=_verbs)
+    verbs: frozenset[Verb] = field(default=frozenset(Verb) - {Verb.POWER_CUT}, converter=_verbs)
     replies: frozenset[Reply] = field(default=frozenset(Reply), converter=_replies)
     limits: Limits = TICK_LIMITS
 

@@ -30,7 +30,7 @@ STRIDE = 4
 GUIDES = 8
 """So many rules follow the guide: Hypothesis chooses evenly among rules, and a quarter of the steps should."""
 _GROUPED = {
-    "disturb": (Verb.FORGE, Verb.REVOKE, Verb.BUMP_POLICY, Verb.JUMP_WALL),
+    "disturb": (Verb.FORGE, Verb.REVOKE, Verb.BUMP_POLICY, Verb.JUMP_WALL, Verb.POWER_CUT),
     "call_off": (Verb.DENY, Verb.CANCEL),
     "reap": (Verb.REAP_APPLY, Verb.REAP_READ),
     "dispatch_too": (Verb.DISPATCH,),

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 from contextlib import closing
 
-from model.actions import ALPHABET, Step, Verb
+from model.actions import ALPHABET, DEATHS, Step, Verb
 from model.step import Model
 from stateful.engines.walk import Chooser, verbs_of
 from stateful.judge import Finding
@@ -40,7 +40,7 @@ GENERATED = Bounds(exhaustive=6, samples=16, window=8, names=4, torn=4)
 """How much is enumerated of a generated order; of the standard one, what ``Bounds`` says."""
 PATIENCE = 400
 """So many crash states more are looked at after the first that breaks something, to see what else does."""
-_NEVER = frozenset({Verb.KILL, Verb.RESTART, Verb.JUMP_WALL})
+_NEVER = frozenset({Verb.RESTART, Verb.JUMP_WALL}) | DEATHS
 
 
 def run(rig: RecordingRig, seed: int, part: int, size: int, tally: Tally) -> None:

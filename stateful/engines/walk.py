@@ -50,6 +50,7 @@ WEIGHTS = {
     Verb.JUMP_WALL: 1,
     Verb.KILL: 1,
     Verb.RESTART: 6,
+    Verb.POWER_CUT: 0.3,
 }
 GUIDED = 0.35
 """How many steps follow the guide instead of the weights."""

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 
 from attrs import field, frozen
 
-from model.actions import Action, Step, Verb
+from model.actions import DEATHS, Action, Step, Verb
 
 RUN, KILL, BUSY, TIME = "run", "kill", "busy", "time"
-LANE_VERBS = frozenset(Verb) - {Verb.ADVANCE, Verb.JUMP_WALL, Verb.KILL, Verb.RESTART, Verb.STALL, Verb.WAKE}
+LANE_VERBS = frozenset(Verb) - {Verb.ADVANCE, Verb.JUMP_WALL, Verb.RESTART, Verb.STALL, Verb.WAKE} - DEATHS
 """What a lane may call. It is frozen anywhere by not being chosen, so that it needs no stall."""
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from stateful.boundaries import GatedConnection, GatedCursor
 from stateful.medium import FolderMedium
 from stateful.storage.abi import UnsupportedStorageError
-from stateful.storage.disk import Disk
+from stateful.storage.disk import Disk, Pending
 from stateful.storage.files import RecordingFiles
 from stateful.storage.log import Forget, Log
 from stateful.storage.recorder import Recorder
@@ -83,6 +83,14 @@ class RecordedCursor(GatedCursor):
         return result
 
 
+def _data(disk: Disk) -> tuple[Pending, ...]:
+    return tuple(p for p in disk.pending if p.is_data)
+
+
+def _names(disk: Disk) -> tuple[Pending, ...]:
+    return tuple(p for p in disk.pending if not p.is_data)
+
+
 class RecordingMedium(FolderMedium):
     """Stores as files in ``folder``, recorded from ``start_recording`` until ``stop_recording``.
 
@@ -122,6 +130,22 @@ class RecordingMedium(FolderMedium):
         recorded, real = Disk.after(log).files(), self.snapshot()
         forgotten = {log.path_of(o.inode) for o in log.operations if isinstance(o, Forget)}
         return sorted(p for p in {*recorded, *real} - forgotten if recorded.get(p) != real.get(p))
+
+    def left_by_power_cut(self, lost: str) -> dict[str, bytes] | None:
+        """What the log says is on disk if everything that is pending is lost, or nothing, or only data or names.
+
+        None where somebody wrote files by ways that are not recorded.
+        """
+        if self.log is None or self.strays(self.log):
+            return None
+        disk = Disk.after(self.log)
+        kept = {"everything": (), "names": _data(disk), "data": _names(disk), "nothing": None}[lost]
+        return dict(disk.files(kept))
+
+    def come_back(self, files: dict[str, bytes]) -> None:
+        """Go on with what a power cut has left, recorded as before."""
+        self.restore(files)
+        self.start_recording()
 
     def snapshot(self) -> dict[str, bytes]:
         """Every file below the folder, by its relative name, but for the memory that SQLite's connections share."""

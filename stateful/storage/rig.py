@@ -7,6 +7,7 @@ from pathlib import Path
 from model.contracts import Contracts, Limits
 from stateful.bench import Bench
 from stateful.clock import SharedTime
+from stateful.judge import Finding
 from stateful.medium import FolderMedium
 from stateful.order import Rig
 from stateful.storage.medium import RecordingMedium
@@ -29,6 +30,15 @@ class RecordingRig(Rig):
         keys: int = 2,
     ) -> None:
         super().__init__(subject, contracts, limits, in_memory=False, folder=folder, workers=workers, keys=keys)
+
+    def start(self) -> Finding | None:
+        """Begin a new order on empty stores, and record it."""
+        self.bench.end()
+        self.look_away()  # whoever has a database open while it is replaced has its old shared memory
+        finding = super().start()
+        if finding is None:
+            self.recording.start_recording()
+        return finding
 
     def _new_medium(self, *, in_memory: bool, folder: Path | None) -> FolderMedium:
         self.recording = RecordingMedium(folder)
