@@ -93,6 +93,8 @@ class Tally:
     """What an engine that schedules has done: programs, schedules, nodes, crash states and so on."""
     cuts: Counter[str] = field(factory=Counter)
     """What an engine that cuts the power has done: orders, storage operations, crash states, recoveries."""
+    faults: Counter[str] = field(factory=Counter)
+    """What came of storage faults: ``kind | store | answer``."""
     seconds: float = field(default=0.0, eq=False)
     """How long the engine took; told, and never compared."""
     stop_at_first: bool = False

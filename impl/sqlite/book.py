@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, ClassVar, Concatenate, Final
 
 from impl.protocol import Answer, Site
@@ -12,7 +11,7 @@ from impl.sqlite.checkpoint import CheckpointFile
 from impl.sqlite.errors import BusyStoreError, DamagedStoreError, UnavailableStoreError, UncertainStoreError
 from impl.sqlite.rows import ONE_ENTRY, SCHEMA, Entry
 from impl.sqlite.rules import Rules
-from impl.sqlite.store import P, Store, T, code_of
+from impl.sqlite.store import P, Store, T, code_of, roll_back
 from model.words import Kind
 
 OK: Final = Answer(Kind.OK)
@@ -45,6 +44,7 @@ class Book(Rules, Store):
     def __init__(self, site: Site) -> None:
         Rules.__init__(self, site)
         self._looked: list[tuple[str, tuple[str, ...], Any]] = []
+        self._is_unsettled = False
         Store.__init__(self, site.folder / "ledger.sqlite3", site.connect, site.clock, site.contracts.durability)
 
     def _operate(self, work: Callable[Concatenate[int, P], T], *args: P.args, **kwargs: P.kwargs) -> T | Answer:
@@ -61,6 +61,16 @@ class Book(Rules, Store):
     def _begin(self) -> None:
         self._looked.clear()
         super()._begin()
+        if self._is_unsettled:
+            self._touch()
+
+    def _commit(self) -> None:
+        super()._commit()
+        self._is_unsettled = False
+
+    def _touch(self) -> None:
+        """Make the transaction one that writes, whatever else it does: its commit makes those before it durable."""
+        self._execute(f"PRAGMA user_version = {self.VERSION}")
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -79,7 +89,8 @@ class Book(Rules, Store):
     def _after_failed_commit(self, error: sqlite3.DatabaseError, explained: Exception) -> Exception:
         """A failed commit is not always one that was undone: what to raise depends on what can be read back.
 
-        A journal may be gone, or cut, before the sync fails that was to make that durable; then all is stored.
+        A journal may be gone, or cut, before the sync fails that was to make that durable; then all is stored, and
+        whoever is asked again would say so, while a power cut could still undo it.
         """
         if not isinstance(explained, UnavailableStoreError) or self._is_undone(error):
             return explained
@@ -87,21 +98,29 @@ class Book(Rules, Store):
 
     def _is_undone(self, error: sqlite3.DatabaseError) -> bool:
         """Whether the rows are those that the failed transaction read before it wrote, and will stay so."""
-        execute = self._connection.execute
+        looked, execute = tuple(self._looked), self._execute
+        self._is_unsettled = True
         try:
             execute("BEGIN IMMEDIATE")  # which plays a journal back that was left behind
-            same = all(execute(sql, arguments).fetchone() == row for sql, arguments, row in self._looked)
-            if code_of(error) not in _WRITE_FAILED and execute("PRAGMA journal_mode").fetchone()[0] == "wal":
-                # The frames stand in the log, whole, and whoever opens it after a crash would take them for committed.
-                # What is written next takes their place.
-                execute(f"PRAGMA user_version = {self.VERSION}")
-            execute("COMMIT")
+            same = bool(looked) and all(execute(sql, values).fetchone() == row for sql, values, row in looked)
+            if same and (code_of(error) in _WRITE_FAILED or not self._is_in_log()):
+                execute("ROLLBACK")
+                self._is_unsettled = False
+            else:
+                self._touch()
+                self._commit()
         except sqlite3.Error:
-            if self._connection.in_transaction:
-                with suppress(sqlite3.Error):
-                    execute("ROLLBACK")
+            roll_back(self._connection)
             return False
-        return same and bool(self._looked)
+        return same
+
+    def _is_in_log(self) -> bool:
+        """Whether a transaction whose sync failed may stand in a write-ahead log, whole.
+
+        Whoever opens the log after a crash would take it for committed. What is written next takes its place.
+        """
+        mode: str = self._execute("PRAGMA journal_mode").fetchone()[0]
+        return mode == "wal"
 
     # -- when there is no ledger ------------------------------------------------------------------------------
 

@@ -160,7 +160,7 @@ class Store:
                 connection.execute(f"PRAGMA user_version = {self.VERSION}")
             connection.execute("COMMIT")
         except BaseException:
-            _roll_back(connection)
+            roll_back(connection)
             raise
 
     def _before_creating(self) -> None:
@@ -189,7 +189,7 @@ class Store:
             ended = True
             self._commit()
         except sqlite3.DatabaseError as error:
-            _roll_back(self._connection)
+            roll_back(self._connection)
             explained = self._explained(error)
             if isinstance(explained, DamagedStoreError):
                 self._damage = explained
@@ -199,7 +199,7 @@ class Store:
                 raise
             raise explained from error
         except BaseException:
-            _roll_back(self._connection)
+            roll_back(self._connection)
             raise
         return result
 
@@ -218,7 +218,8 @@ class Store:
         return ForkedStoreError(self.path, reason, "open it anew in each process, after the fork")
 
 
-def _roll_back(connection: sqlite3.Connection) -> None:
+def roll_back(connection: sqlite3.Connection) -> None:
+    """End a transaction, if there is one, whatever it takes."""
     # What failed first is what counts, so nothing that goes wrong here may hide it.
     with suppress(BaseException):
         if connection.in_transaction:
