@@ -157,6 +157,7 @@ class Bench:
         new_gate: Callable[[], Gate] = Gate,
         files: Files | None = None,
         gated_files: Callable[[Files, Gate], Files] = GatedFiles,
+        new_class: Callable[[], Any] | None = None,
     ) -> None:
         self.subject = subject
         self.model = model
@@ -168,6 +169,7 @@ class Bench:
         self._new_gate = new_gate
         self._files = files or RealFiles()
         self._gated_files = gated_files
+        self._new_class = new_class or (lambda: subject.make)
         self._has_template = False
         self._stores = model.first().stores
         self.processes: list[Process] = []
@@ -236,7 +238,7 @@ class Bench:
             lease_ms=self.limits.other_lease_ms if process.other_settings else self.limits.lease_ms,
             live_settings={"approval": "advisory"} if process.other_settings else {},
         )
-        process.dispatcher = self._call(self.subject.make, site)
+        process.dispatcher = self._call(self._new_class(), site)
 
     def _open_first(self, process: Process) -> None:
         """Start a process on empty stores, which nobody may refuse to start on."""

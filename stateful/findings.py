@@ -25,6 +25,7 @@ from stateful import medium
 from stateful.judge import Finding
 from stateful.medium import fast_folder
 from stateful.order import ORDER_SECONDS, Rig
+from stateful.schedules.lanes import UnsupportedByEngine
 from stateful.shard import recorded, silenced
 from stateful.spoken import placed
 from stateful.story import Line, Story, tell
@@ -70,10 +71,17 @@ def told_again(trace: Trace) -> tuple[Story, dict[str, bytes]]:
 
 
 def _told(trace: Trace, record: Path | None) -> tuple[Story, dict[str, bytes]]:
+    if trace.scheduled is not None:
+        from stateful.schedules import guard
+
+        guard.install()  # before the subject binds what is guarded
     subject = load_subject(trace.subject, trace.mistake, probe=False)
     with _rig(subject, trace) as rig:
         rig.recorder = record
-        return tell(rig, trace), rig.medium.snapshot()
+        try:
+            return tell(rig, trace), rig.medium.snapshot()
+        except UnsupportedByEngine as error:
+            raise ReplayError(f"lanes cannot be replayed on this subject: {error}") from error
 
 
 def _rig(subject: Subject, trace: Trace) -> Rig:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ CAPABILITY_METHODS: dict[Capability, tuple[str, ...]] = {
     Capability.REAPING: ("overdue", "reap"),
 }
 IMPORT_SECONDS = 30
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 
 
 class SubjectError(ValueError):
@@ -48,6 +50,22 @@ class Subject:
         """Whether an oracle can read its rows, so that each is compared with the model."""
         return Capability.LEDGER in self.capabilities
 
+    def as_new_process(self) -> Any:
+        """The class as a process of its own would have it: from modules that nobody else has imported.
+
+        What a subject keeps in its module or its class is memory of one process. Our own modules keep nothing there.
+        """
+        module_name, _, class_name = self.name.partition(":")
+        if self.mistake or module_name.partition(".")[0] in OUR_PACKAGES:
+            return self.make
+        held = {name: sys.modules.pop(name) for name in _own_modules(module_name)}
+        try:
+            return getattr(importlib.import_module(module_name), class_name)
+        finally:
+            for name in _own_modules(module_name):
+                del sys.modules[name]
+            sys.modules.update(held)
+
     def relaxed(self, contracts: Contracts) -> Contracts:
         """The contracts without those that this subject has no part for."""
         if Capability.LEASES not in self.capabilities:
@@ -57,6 +75,24 @@ class Subject:
         if Capability.DEADLINE not in self.capabilities:
             contracts = evolve(contracts, deadline=Deadline.PER_ATTEMPT)
         return contracts
+
+
+def _own_modules(module_name: str) -> list[str]:
+    """The modules that were imported from the folder of a subject's module, or from its package."""
+    top = module_name.partition(".")[0]
+    module = sys.modules.get(module_name)
+    folder = str(Path(getattr(module, "__file__", None) or "/nowhere/at all").parent)
+    if "site-packages" in folder or folder == _STANDARD_LIBRARY:  # its neighbours are other people's
+        folder = "/nowhere"
+    return [
+        name
+        for name, one in list(sys.modules.items())
+        if name.partition(".")[0] not in OUR_PACKAGES
+        and (
+            name == top or name.startswith(f"{top}.") or str(getattr(one, "__file__", None)).startswith(f"{folder}/")
+        )
+        and name != "__main__"
+    ]
 
 
 def load_subject(

@@ -22,16 +22,19 @@ from model.words import World
 from stateful.engines.walk import Chooser, verbs_of
 from stateful.schedules import guard
 from stateful.schedules.catalogue import fitting, programs
+from stateful.schedules.lanes import UnsupportedByEngine
 from stateful.schedules.program import Program, Scheduled, turns_of
 from stateful.schedules.rig import ScheduledRig
 from stateful.schedules.sampling import priority_runs
-from stateful.schedules.search import Bounds, Search
+from stateful.schedules.search import Bounds, ChangedMindError, Search
 from stateful.schedules.system import ProgramSystem
 from stateful.verdict import Tally
 
 NAME = "interleavings"
 PARTS = 10
 """The standard programs are dealt out to so many shards."""
+FEW_PROGRAMS = 30
+"""Where there are fewer, each shard has them all."""
 GENERATE_ONE_IN = 50
 """A shard that may run so many schedules of a program generates one program more."""
 SAMPLES, DEPTH = 40, 3
@@ -83,7 +86,7 @@ def run(rig: ScheduledRig, first_seed: int, part: int, size: int, tally: Tally) 
             if explore(rig, program, bounds, tally, first_seed):
                 return
         _generated(rig, first_seed, size // GENERATE_ONE_IN, bounds, tally)
-    except guard.UnsupportedByEngine as error:
+    except (UnsupportedByEngine, ChangedMindError) as error:
         tally.unsupported = str(error)
 
 
@@ -93,14 +96,15 @@ def run_one(rig: ScheduledRig, name: str, keys: int, bounds: Bounds, kills: int,
     program = programs(rig.model.alphabet, keys, rig.subject.capabilities)[name]
     try:
         explore(rig, evolve(program, kills=kills), bounds, tally)
-    except guard.UnsupportedByEngine as error:
+    except (UnsupportedByEngine, ChangedMindError) as error:
         tally.unsupported = str(error)
 
 
 def _standard(rig: ScheduledRig, part: int) -> Iterator[Program]:
     have = rig.subject.capabilities
     every = [p for keys in (1, 2) for p in programs(rig.model.alphabet, keys, have).values()]
-    return iter(every) if part < 0 else itertools.islice(every, part % PARTS, None, PARTS)
+    few = len(every) < FEW_PROGRAMS  # a small subject's programs, of which few pass a boundary
+    return iter(every) if part < 0 or few else itertools.islice(every, part % PARTS, None, PARTS)
 
 
 def explore(rig: ScheduledRig, program: Program, bounds: Bounds, tally: Tally, first_seed: int = 0) -> bool:

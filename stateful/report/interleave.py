@@ -32,7 +32,7 @@ def lines(done: Interleaved) -> Iterator[str]:
     yield _verdict(done)
     yield f"  seen: {', '.join(done.witnesses()) or 'nothing'}"
     if done.total("deadlocks"):
-        yield f"  {counted(done.total('deadlocks'), 'deadlock')}: all workers waited for locks, and one was told BUSY"
+        yield f"  {counted(done.total('deadlocks'), 'deadlock')}: whoever was left waited for a lock, and was told BUSY"
     if done.cut_short:
         yield f"  CUT SHORT: {done.cut_short}; this is what was found so far"
 

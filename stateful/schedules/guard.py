@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio.events
 import os
+import select
 import selectors
 import subprocess
 import threading
@@ -17,14 +18,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from stateful.schedules.lanes import Lane, Scheduler
+from stateful.boundaries import Crash
+from stateful.schedules.lanes import Lane, Scheduler, UnsupportedByEngine
 
 _watched: list[Scheduler] = []
 _found: list[str] = []
-
-
-class UnsupportedByEngine(BaseException):
-    """The subject does what no schedule can order. The message says what."""
 
 
 def install() -> None:
@@ -35,6 +33,10 @@ def install() -> None:
     _refuse(threading.Thread, "start", "it starts a thread")
     _refuse(subprocess.Popen, "__init__", "it starts a process")
     os.fork = _refusing(os.fork, lambda args: "it forks")
+    for name in ("system", "posix_spawn", "posix_spawnp"):
+        _refuse(os, name, "it starts a process")
+    _refuse(threading.Condition, "wait", "it waits for another thread")
+    select.select = _waiting_too(select.select)
     module: Any = threading
     module.Lock = lambda plain=threading.Lock: GuardedLock(plain())
     selector: Any = selectors.DefaultSelector
@@ -80,7 +82,11 @@ def check() -> None:
 
 
 def _lane() -> Lane | None:
-    return _watched[0].current if _watched else None
+    """The lane whose code runs now; one that is dead is ended once more, whatever it was about to do."""
+    lane = _watched[0].current if _watched else None
+    if lane is not None and lane.dead:
+        raise Crash
+    return lane
 
 
 def _refuse_now(why: str) -> None:
@@ -107,6 +113,15 @@ def _waiting(select: Callable[..., Any]) -> Callable[..., Any]:
         if _lane() is not None and (timeout is None or timeout > 0):
             _refuse_now("it waits on its event loop for time or for another thread")
         return select(self, timeout)
+
+    return guarded
+
+
+def _waiting_too(select_: Callable[..., Any]) -> Callable[..., Any]:
+    def guarded(*args: Any) -> Any:
+        if _lane() is not None and (len(args) < 4 or args[3] is None or args[3] > 0):
+            _refuse_now("it waits with select for time or for another process")
+        return select_(*args)
 
     return guarded
 

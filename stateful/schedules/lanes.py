@@ -29,6 +29,14 @@ _NEVER_FREE = 517
 """SQLITE_BUSY_SNAPSHOT: the snapshot is stale, and waiting makes it no newer."""
 
 
+class UnsupportedByEngine(BaseException):
+    """The subject does what no schedule can order. The message says what."""
+
+
+DEATHS_MAX = 100
+"""Whoever has caught its own death so often and still goes on never ends."""
+
+
 class Lane(Gate):
     """One process's gate and its greenlet. ``at`` is the boundary before which it stands."""
 
@@ -58,6 +66,7 @@ class Lane(Gate):
         self._greenlet: greenlet | None = None
         self._body: Callable[[], None] = _nothing
         self._failure: BaseException | None = None
+        self._deaths = 0
 
     @property
     def is_waiting(self) -> bool:
@@ -79,12 +88,21 @@ class Lane(Gate):
     def reach(self, where: str, what: str) -> None:
         """A boundary: stand still until the scheduler chooses this lane."""
         if self.dead:
-            raise Crash
+            self._die_again()
+        if self.is_running and getcurrent() is not self._greenlet:
+            raise UnsupportedByEngine("it runs greenlets of its own")
         self.passed += 1
         self.at = self.last = where, what
         self.is_unwatched = False
         if self.is_running:
             self._pause()
+
+    def _die_again(self) -> None:
+        """It is dead, and its code goes on: end it once more, or leave it where it is for good."""
+        self._deaths += 1
+        if self._deaths > DEATHS_MAX:
+            self._scheduler.hub.switch()
+        raise Crash
 
     def _pause(self) -> None:
         loop = asyncio._get_running_loop()  # noqa: SLF001 - one for each thread, and lanes share one
@@ -186,6 +204,9 @@ class Lane(Gate):
             finally:
                 self._scheduler.current = None
         self.finished, self.blocked = True, None
+        if self._deaths > DEATHS_MAX:
+            self._scheduler.abandoned.append(self)  # its greenlet must not be collected: that would wake it
+            raise UnsupportedByEngine("it catches its own death, and goes on for ever")
 
 
 def _nothing() -> None:
@@ -211,13 +232,20 @@ class Scheduler:
         self.has_attached = False
         """Whether a connection has ever attached another database."""
         self._idle: list[greenlet] = []
+        self.abandoned: list[Lane] = []
 
     def clear(self) -> None:
         """End every lane: another run begins."""
-        for lane in self.lanes.values():
-            lane.kill()
-        self.lanes = {}
+        lanes, self.lanes = self.lanes, {}
+        undying: list[UnsupportedByEngine] = []
+        for lane in lanes.values():
+            try:
+                lane.kill()
+            except UnsupportedByEngine as error:
+                undying.append(error)
         self.open.clear()
+        if undying:
+            raise undying[0]
 
     def greenlet(self) -> greenlet:
         """A greenlet that waits for a lane to run. To make one costs more than a transition, so they are used again."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from model.properties import ANSWERS
 from stateful.judge import Finding
 from stateful.schedules.program import BUSY, KILL, RUN, TIME, Turn
 from stateful.schedules.system import ProgramSystem
@@ -28,7 +29,10 @@ def play(system: ProgramSystem, turns: Iterable[Turn]) -> Finding | None:
             break
         budget[0] -= 1
         system.take(choice)
-    system.finish(complete=not system.options())
+    is_over = not system.options()
+    system.finish(complete=is_over)
+    if not is_over and system.finding is None:
+        return Finding(ANSWERS.id, f"the lanes do not end: {TRANSITIONS_MAX:,} transitions, and no end of them")
     return system.finding
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from impl.protocol import Files
@@ -11,7 +12,8 @@ from stateful.boundaries import Gate
 from stateful.clock import SharedTime
 from stateful.medium import FolderMedium
 from stateful.order import Rig
-from stateful.schedules.lanes import Scheduler
+from stateful.schedules import guard
+from stateful.schedules.lanes import Scheduler, UnsupportedByEngine
 from stateful.schedules.medium import ScheduledFiles, ScheduledMedium, ScheduledTime
 from stateful.subject import Subject
 
@@ -30,6 +32,7 @@ class ScheduledRig(Rig):
         keys: int = 2,
     ) -> None:
         self.scheduler = Scheduler()
+        guard.watch(self.scheduler)
         super().__init__(subject, contracts, limits, in_memory=False, folder=folder, workers=workers, keys=keys)
 
     def _new_medium(self, *, in_memory: bool, folder: Path | None) -> FolderMedium:
@@ -41,9 +44,11 @@ class ScheduledRig(Rig):
         def gated(files: Files, gate: Gate) -> Files:
             return ScheduledFiles(files, gate)
 
-        return Bench(self.subject, self.model, self.medium, time=self.time, gated_files=gated)
+        make = self.subject.as_new_process  # lanes run side by side: what one keeps in memory another must not see
+        return Bench(self.subject, self.model, self.medium, time=self.time, gated_files=gated, new_class=make)
 
     def close(self) -> None:
         """End every lane, close every process and connection and remove the stores."""
-        self.scheduler.clear()
+        with suppress(UnsupportedByEngine):  # it has been said
+            self.scheduler.clear()
         super().close()

@@ -45,6 +45,13 @@ class System(Protocol):
         """End a run: judge it if it is complete. True if the search should stop."""
 
 
+class ChangedMindError(Exception):
+    """The same choices did not lead to the same transition: what is run is no function of its schedule."""
+
+    def __init__(self, choice: Choice) -> None:
+        super().__init__(f"it does not do the same again: after the same choices, {choice!r} was another transition")
+
+
 @frozen
 class Bounds:
     """How far a search goes. ``preemptions`` None: no bound on them."""
@@ -133,7 +140,8 @@ class Search:
         system.begin()
         for node in path[:-1]:
             counts.transitions += 1
-            system.take(node.choice, again=True)
+            if system.take(node.choice, again=True) != node.taken:
+                raise ChangedMindError(node.choice)
         if path and not self._choose(path[-1]):
             return False
         while options := system.options():

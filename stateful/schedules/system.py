@@ -29,6 +29,7 @@ from stateful.schedules.program import BUSY, KILL, RUN, TIME, Program, Turn, lan
 from stateful.schedules.record import Record
 from stateful.schedules.rig import ScheduledRig
 
+BUSY_TOLD = "told BUSY at "
 DECISIVE = frozenset({"meta", "intents", "approvals", "leases"})
 """The tables that say where time may move to, and what an approver sees."""
 
@@ -241,6 +242,8 @@ class ProgramSystem:
         self.turns.append(self._turn(BUSY if is_told else RUN, index))
         if self.finding is None:
             self._observe(index, under, footprint, did, again=again)
+        elif self._keep_story:  # what it raised, or did not answer, is the finding
+            self._say(index, under, f"{BUSY_TOLD if is_told else ''}{named(did)}", None, self._read)
         return footprint
 
     def _guarded(self, index: int, run: Callable[[], Footprint | None]) -> Footprint | None:
@@ -289,7 +292,8 @@ class ProgramSystem:
                 self.finding = self._nodes.judge(now, KILLED, before, self._read)
             note(now, before, self._read)
         if self._keep_story:
-            self._say(index, now, named(did), ended[0].outcome if ended else None, before)
+            told_busy = BUSY_TOLD if self.turns and self.turns[-1].do == BUSY else ""
+            self._say(index, now, told_busy + named(did), ended[0].outcome if ended else None, before)
 
     def _say(self, index: int, call: CallUnderWay | None, did: str, outcome: Outcome | None, before: Stores) -> None:
         number, action = (call.index, call.action) if call is not None else (-1, None)

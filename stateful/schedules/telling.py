@@ -35,9 +35,8 @@ def spoken(story: Iterable[Said]) -> Iterator[Spoken]:
             yield from (_line(said, said, f"time: {said.action.label}" if said.action else "time") for said in piece)
         elif first.action is None:
             yield from (_line(said, said, "dies" if _died(said.outcome) else "ends") for said in piece)
-        elif parts[first.lane, first.call] == 1 and not _died(last.outcome):
-            answer = f" -> {told(last.outcome)}" if last.outcome else " (goes on to the end)"
-            yield _line(first, last, f"{first.action.label}{answer}")
+        elif parts[first.lane, first.call] == 1 and last.outcome is not None and not _died(last.outcome):
+            yield _line(first, last, f"{first.action.label} -> {told(last.outcome)}")
         else:
             yield from _statements(piece)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import os
 import shutil
 import signal
@@ -17,7 +18,7 @@ from typing import ClassVar
 from attrs import evolve
 
 from examples.toy_dispatcher import ToyDispatcher
-from impl import Answer, BaseDispatcher, Overdue, Permit, Request
+from impl import Answer, BaseDispatcher, NoAnswerError, Overdue, Permit, Request
 from impl.sqlite import Ledger, SqliteDispatcher
 from model.words import Capability, Kind
 
@@ -353,13 +354,41 @@ class LoopsInClaim(SqliteDispatcher):
 
 
 class HoldsMutex(SqliteDispatcher):
-    """It claims under a lock of its process, which another lane cannot have meanwhile."""
+    """It claims under a lock of its process: another process has another lock."""
 
     mutex: ClassVar[threading.Lock] = threading.Lock()
 
     def claim(self, key):
         with self.mutex:
             return super().claim(key)
+
+
+class SharesMutex(SqliteDispatcher):
+    """It claims under a lock that it has put where every lane finds it, as a library might."""
+
+    def __init__(self, site):
+        super().__init__(site)
+        builtins.mutex_of_lanes = getattr(builtins, "mutex_of_lanes", None) or threading.Lock()
+
+    def claim(self, key):
+        with builtins.mutex_of_lanes:
+            return super().claim(key)
+
+
+class RemembersKeys(ToyDispatcher):
+    """It sends what it has not seen, and remembers that in its class: other processes know nothing of it."""
+
+    seen: ClassVar[set[str]] = set()
+
+    def _send(self, key, payload, token):
+        if key in self.seen:
+            return Answer(Kind.REFUSED, "seen")
+        self.seen.add(key)
+        try:
+            answer = self.site.sink.apply(Request(key, payload, token))
+        except NoAnswerError:
+            return Answer(Kind.UNKNOWN, "no answer")
+        return self._record(key, Kind.OK, answer.receipt)
 
 
 class OpensByItself(BaseDispatcher):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from model.contracts import Contracts
+from model.contracts import Contracts, contracts_from
 from stateful import order
 from stateful.schedules import system
 from stateful.schedules.search import Bounds, Search
@@ -22,13 +22,14 @@ from tests.stateful.conftest import program_of
 
 ROOT = Path(__file__).parents[2]
 CLAIMS = NamedProgram("claim | claim", schedules=5)
+UNBOUND = contracts_from({"idempotency": "client"})
 RACE = ("submit k1 p1", "claim w1 k1 | claim w2 k1")
 
 
-def ran(name, *engines, program=CLAIMS):
+def ran(name, *engines, program=CLAIMS, contracts=Contracts()):
     """The tallies of one shard an engine, each in a process of its own."""
     shards = [
-        Shard(engine, n, 1, 5, 0, f"tests.stateful.subjects:{name}", "", Contracts(), ROOT, program=program)
+        Shard(engine, n, 1, 5, 0, f"tests.stateful.subjects:{name}", "", contracts, ROOT, program=program)
         for n, engine in enumerate(engines or ["interleavings"])
     ]
     return run_shards(shards, 2, time.monotonic() + 60, None, [])
@@ -42,7 +43,7 @@ def ran(name, *engines, program=CLAIMS):
         ("StartsThread", "it starts a thread"),
         ("Forks", "it forks"),
         ("StartsProcess", "it starts a process"),
-        ("HoldsMutex", "it waits for a lock in memory that another of its processes holds"),
+        ("SharesMutex", "it waits for a lock in memory that another of its processes holds"),
         ("WaitsOnItsLoop", "it waits on its event loop for time or for another thread"),
     ],
 )
@@ -75,7 +76,7 @@ sys.path.insert(0, sys.argv[1])
 from stateful.schedules import guard
 guard.install()
 from pathlib import Path
-from model.contracts import Contracts
+from model.contracts import Contracts, contracts_from
 from stateful.schedules.rig import ScheduledRig
 from stateful.schedules.system import ProgramSystem
 from stateful.subject import load_subject
@@ -109,11 +110,19 @@ def test_a_call_without_end_is_cut():
     assert ("", "", {}) == (tally.unsupported, tally.failed, tally.broken)
 
 
-@pytest.mark.parametrize("name", ["LoopsInClaim", "HoldsMutex"])
-def test_what_comes_to_no_boundary_is_a_hang(lanes, monkeypatch, name):
+def test_what_a_process_keeps_in_memory_is_its_own():
+    """A lock or a set in a module or a class keeps no other process out: what it hides between threads is found."""
+    (held,) = ran("HoldsMutex", program=NamedProgram("claim | cancel"))
+    (remembered,) = ran("RemembersKeys", program=NamedProgram("dispatch | dispatch", kills=0), contracts=UNBOUND)
+
+    assert ("", {}, 1) == (held.unsupported, held.broken, held.schedules["exhausted"])
+    assert ["one-effect"] == list(remembered.broken)
+
+
+def test_what_comes_to_no_boundary_is_a_hang(lanes, monkeypatch):
     """A lane that hands nothing on is ended, and its call is named; the next search begins afresh."""
     monkeypatch.setattr(system, "watched", partial(order.watched, 0.2))
-    one = ProgramSystem(lanes(name), program_of(*RACE))
+    one = ProgramSystem(lanes("LoopsInClaim"), program_of(*RACE))
     one.prepare()
     Search(one, Bounds()).run()
 
