@@ -288,7 +288,8 @@ def matrix(
     execute: int,
 ) -> None:
     """The survival matrix: contract choice by kind of failure, searched in the model and executed on SQLite."""
-    from stateful.matrix import COLUMNS, fill, rows
+    from stateful.columns import COLUMNS, rows
+    from stateful.matrix import fill
     from stateful.report.matrix import markdown, page, show
 
     for what, given, known in (("contract", row_names, rows()), ("failure", column_names, COLUMNS)):

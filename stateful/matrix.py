@@ -4,133 +4,33 @@ A cell is first searched: every order of the model within the column's bound. Th
 run on the real dispatcher under the same contract and must break the same promise there; where none was found, every
 transition of the cell's state graph is run on the real dispatcher and compared. Where the two disagree, the cell says
 so, and one of them is wrong.
+
+A power cut has a search and an execution of its own: what survives it in the model has to survive it in every crash
+state of the power engine's standard order, and what does not, in one crash state of the shortest order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
-from model.actions import Step, Verb
-from model.contracts import CHOICES, Contracts, Limits, contracts_from
+from model.actions import Step
+from model.contracts import Contracts
 from model.properties import PROPERTIES, breaks
-from model.search import Bounds, ModelBounds, ModelSpace, Result, Verdict, search
+from model.search import Bounds, ModelSpace, PowerSpace, Result, Symmetric, Verdict, search
 from model.step import Model, dead
-from model.words import Reply, World
+from model.words import World
+from stateful.columns import COLUMNS, LIMITS, Column, not_applicable, rows
 from stateful.engines.conformance import Conformer
 from stateful.judge import told
 from stateful.order import Rig
+from stateful.power.cell import shortest_order, standard_order
 from stateful.subject import Subject, load_subject
 
-LIMITS = Limits(lease_ms=1, other_lease_ms=2, approval_ms=1, deadline_ms=2, max_attempts=2)
-"""In ticks: enough to have each expiry come before, with and after each other one."""
 STATES_MAX = 400_000
-NO_FAILURE, CLOCK = "no failure", "clock"
-_TIMED = (NO_FAILURE, CLOCK)
-_BASE = frozenset({Verb.SUBMIT, Verb.APPROVE, Verb.CLAIM, Verb.DISPATCH, Verb.ACKNOWLEDGE, Verb.CHECKPOINT})
-_RECOVERY = frozenset({Verb.ADVANCE, Verb.RECONCILE, Verb.REAP_READ, Verb.REAP_APPLY})
-_STALL = frozenset({Verb.STALL, Verb.WAKE})
-EXECUTED_ELSEWHERE = frozenset({"durability", "attempt_timeout"})
-"""Contracts that the model does not tell apart: only a power cut shows the one, only an await the other."""
-
-
-@frozen
-class Column:
-    """A kind of failure: what may happen beside a well-behaved client, approver and worker.
-
-    ``repeats``: a worker sends again although it has an answer. ``blind``: a worker dispatches without any grant.
-    """
-
-    name: str
-    says: str
-    verbs: frozenset[Verb] = frozenset()
-    replies: frozenset[Reply] = frozenset({Reply.DONE})
-    kills: int = 0
-    policy_bumps: int = 0
-    payload_changes: bool = False
-    repeats: bool = False
-    blind: bool = False
-    grants: int = 2
-    beyond: tuple[str, ...] = (NO_FAILURE,)
-    """The columns that have less in them: what breaks there is not told again here."""
-
-    def bounds(self, limits: Limits = LIMITS) -> ModelBounds:
-        """The column as bounds of a search, for two workers and one key that is granted at most twice."""
-        return ModelBounds(
-            workers=2,
-            keys=1,
-            kills=self.kills,
-            policy_bumps=self.policy_bumps,
-            grants=self.grants,
-            payload_changes=self.payload_changes,
-            verbs=_BASE | self.verbs,
-            replies=self.replies,
-            limits=limits,
-            repeats=self.repeats,
-            blind=self.blind,
-        )
-
-
-COLUMNS: dict[str, Column] = {
-    column.name: column
-    for column in (
-        Column(NO_FAILURE, "two workers, and nothing goes wrong", beyond=()),
-        Column(
-            "retry",
-            "a worker sends again, and the sink fails for a while or for good",
-            replies=frozenset({Reply.DONE, Reply.TRANSIENT, Reply.PERMANENT}),
-            repeats=True,
-        ),
-        Column(
-            CLOCK,
-            "time runs past every expiry and deadline, and wall clocks jump, while one worker goes on",
-            frozenset({Verb.ADVANCE, Verb.JUMP_WALL}),
-            grants=1,
-        ),
-        Column(
-            "kill",
-            "a worker dies at any stage of any operation, twice",
-            _RECOVERY | {Verb.RESTART},
-            kills=2,
-            beyond=_TIMED,
-        ),
-        Column(
-            "lease expiry",
-            "a worker stalls before its send while its lease runs out",
-            _RECOVERY | _STALL | {Verb.RENEW, Verb.RELEASE},
-            beyond=_TIMED,
-        ),
-        Column("payload change", "another payload comes under the same key", payload_changes=True),
-        Column(
-            "approval change",
-            "approvals are missing, denied, revoked, forged, handed in again, expired or of an older policy",
-            frozenset({Verb.DENY, Verb.REVOKE, Verb.FORGE, Verb.BUMP_POLICY, Verb.ADVANCE}),
-            policy_bumps=1,
-            blind=True,
-            grants=1,
-        ),
-        Column("cancellation", "a client cancels at any time", _STALL | {Verb.CANCEL, Verb.RECONCILE}),
-        Column(
-            "silent sink",
-            "the request or its answer is lost",
-            frozenset({Verb.RECONCILE}),
-            replies=frozenset({Reply.DONE, Reply.SILENT, Reply.LOST}),
-            repeats=True,
-        ),
-        Column(
-            "restart with other settings",
-            "a worker dies and comes back with another lease time and an open gate in its settings",
-            _RECOVERY | {Verb.KILL, Verb.RESTART},
-            kills=1,
-            beyond=_TIMED,
-        ),
-    )
-}
-NOT_YET = {"power cut": "no engine here cuts the power; see the limits in the README"}
-"""Columns that nothing fills."""
 
 
 class Mark(StrEnum):
@@ -142,6 +42,8 @@ class Mark(StrEnum):
     """What breaks here breaks with less too: without any failure, or by the mere passing of time."""
     BOUNDED = "bounded"
     """A bound cut the search: nothing was found so far."""
+    UNSUPPORTED = "unsupported"
+    """It was searched, and cannot be executed here."""
     NOT_APPLICABLE = "not applicable"
 
 
@@ -149,7 +51,8 @@ class Mark(StrEnum):
 class Cell:
     """One contract choice under one kind of failure.
 
-    ``executed`` counts transitions on the real dispatcher, ``agrees`` says whether they were those of the model.
+    ``executed`` counts transitions on the real dispatcher and ``crashes`` crash states of its storage; ``agrees`` says
+    whether they were as the model has them.
     """
 
     row: str
@@ -162,8 +65,11 @@ class Cell:
     steps: tuple[Step, ...] = field(default=(), repr=False)
     answers: tuple[str, ...] = ()
     executed: int = 0
+    crashes: int = 0
     agrees: bool = True
     note: str = ""
+    less: str = ""
+    """The column with less in it in which the same breaks."""
 
     @property
     def text(self) -> str:
@@ -176,7 +82,9 @@ class Cell:
             case Mark.BOUNDED:
                 return f"bounded ({self.states:,})"
             case Mark.AS_LESS:
-                return f"as {self.note}"
+                return f"as {self.less}"
+            case Mark.UNSUPPORTED:
+                return "unsupported"
         return "-"
 
     def to_json(self) -> dict[str, Any]:
@@ -190,18 +98,11 @@ class Cell:
             "property": self.property_id,
             "trace": list(self.labels),
             "executed_on_sqlite": self.executed,
+            "crash_states_judged": self.crashes,
             "agrees": self.agrees,
+            "as": self.less,
             "note": self.note,
         }
-
-
-def rows() -> dict[str, Contracts]:
-    """The default contracts, and each weaker choice alone."""
-    out = {"default": Contracts()}
-    for name, choices in CHOICES.items():
-        for choice in choices[1:]:
-            out[f"{name}={choice}"] = contracts_from({name: choice})
-    return out
 
 
 @frozen
@@ -247,50 +148,88 @@ def fill(
     columns = [c for n, c in COLUMNS.items() if not column_names or n in column_names]
     cells = []
     for name, contracts in chosen.items():
-        for cell in _row(name, contracts, columns, subject, states_executed or STATES_MAX):
+        row = _Row(name, contracts, subject, states_executed)
+        for column in columns:
+            cell = row.cell(column)
             report(cell)
             cells.append(cell)
     return Matrix(tuple(cells))
 
 
-def _row(
-    name: str, contracts: Contracts, columns: list[Column], subject: Subject, conform_states: int
-) -> Iterator[Cell]:
-    if name.partition("=")[0] in EXECUTED_ELSEWHERE:
-        note = "a kill cannot show it" if name.startswith("durability") else "the model has no awaits"
-        yield from (Cell(name, c.name, Mark.NOT_APPLICABLE, note=note) for c in columns)
-        return
-    found: dict[str, frozenset[str]] = {}
-    for column in (COLUMNS[NO_FAILURE], COLUMNS[CLOCK]):
-        found[column.name] = frozenset(searched(contracts, column)[1].traces)
-    for column in columns:
-        space, result = searched(contracts, column)
-        cell = _judged(name, column, result, found)
-        yield (
-            executed(cell, space, subject)
-            if cell.mark is Mark.VIOLATED
-            else _conforming(cell, space, subject, conform_states)
-        )
+@define
+class _Row:
+    """One row under way: a column is searched once, also where another column asks what breaks with less."""
+
+    name: str
+    contracts: Contracts
+    subject: Subject
+    states_executed: int
+    _searched: dict[str, tuple[ModelSpace, Result]] = field(factory=dict, init=False)
+
+    def cell(self, column: Column) -> Cell:
+        """A cell, searched and executed."""
+        why_not = not_applicable(self.name, column)
+        if why_not:
+            return Cell(self.name, column.name, Mark.NOT_APPLICABLE, note=why_not)
+        if column.cuts:
+            return self._cut(self._judged(column, cut_through(self.contracts, column)))
+        space, result = self._search(column)
+        cell = self._judged(column, result)
+        if cell.mark is Mark.VIOLATED:
+            return executed(cell, space, self.subject)
+        return _conforming(cell, space, self.subject, self.states_executed or STATES_MAX)
+
+    def _search(self, column: Column) -> tuple[ModelSpace, Result]:
+        if column.name not in self._searched:
+            self._searched[column.name] = searched(self.contracts, column)
+        return self._searched[column.name]
+
+    def _judged(self, column: Column, result: Result) -> Cell:
+        """What a search says, but for what breaks with less: without any failure, or by the mere passing of time."""
+        cell = Cell(self.name, column.name, Mark.SURVIVES, result.states, result.transitions)
+        new, less = dict(result.traces), ""
+        for name in column.beyond:
+            known = self._search(COLUMNS[name])[1].traces if new else {}
+            less = less or (name if new.keys() & known.keys() else "")
+            new = {p: t for p, t in new.items() if p not in known}
+        if new:
+            order = list(PROPERTIES)
+            property_id = min(new, key=lambda p: (len(new[p]), order.index(p)))
+            return evolve(cell, mark=Mark.VIOLATED, property_id=property_id, labels=new[property_id])
+        if result.traces:
+            return evolve(cell, mark=Mark.AS_LESS, less=less)
+        return evolve(cell, mark=Mark.BOUNDED) if result.verdict is Verdict.BOUNDED else cell
+
+    def _cut(self, cell: Cell) -> Cell:
+        """Cut the power on the real dispatcher: whether it breaks there what it breaks in the model, and no more."""
+        if cell.mark is Mark.VIOLATED:
+            done = shortest_order(self.subject, self.contracts, LIMITS, cell.labels)
+            agrees = cell.property_id in done.broke
+            note = "" if agrees else f"on SQLite: {done.first or 'no promise broke'}"
+            cell = evolve(cell, steps=done.steps, answers=done.answers)
+        else:
+            done = standard_order(self.subject, self.contracts, steps_max=self.states_executed)
+            agrees, note = not done.broke, done.first
+        if done.unsupported:
+            return evolve(cell, mark=Mark.UNSUPPORTED, note=done.unsupported)
+        return evolve(cell, executed=len(done.answers), crashes=done.crashes, agrees=agrees, note=note)
+
+
+def cut_through(contracts: Contracts, column: Column) -> Result:
+    """The search of a column in which the power fails.
+
+    Where durability does not keep what was acknowledged, the first promise that breaks is enough: what was lost is lost
+    in a step or two, and each further promise breaks by the same loss of something else.
+    """
+    space = PowerSpace(Model(contracts), column.bounds(), column.cuts)
+    keeps = contracts.durability.keeps
+    return search(Symmetric(space, space.canonical()), Bounds(states=STATES_MAX), all_properties=keeps)
 
 
 def searched(contracts: Contracts, column: Column) -> tuple[ModelSpace, Result]:
     """A column's space under some contracts, and every promise that breaks in it, by its shortest order."""
     space = ModelSpace(Model(contracts), column.bounds())
     return space, search(space, Bounds(states=STATES_MAX), all_properties=True)
-
-
-def _judged(row: str, column: Column, result: Result, found: dict[str, frozenset[str]]) -> Cell:
-    """What a search says, but for what breaks with less: without any failure, or by the mere passing of time."""
-    cell = Cell(row, column.name, Mark.SURVIVES, result.states, result.transitions)
-    less = column.beyond
-    new = {p: t for p, t in result.traces.items() if not any(p in found[name] for name in less)}
-    if new:
-        order = list(PROPERTIES)
-        property_id = min(new, key=lambda p: (len(new[p]), order.index(p)))
-        return evolve(cell, mark=Mark.VIOLATED, property_id=property_id, labels=new[property_id])
-    if result.traces:
-        return evolve(cell, mark=Mark.AS_LESS, note=next(n for n in less if found[n] & set(result.traces)))
-    return evolve(cell, mark=Mark.BOUNDED) if result.verdict is Verdict.BOUNDED else cell
 
 
 def _rig(model: Model, subject: Subject) -> Rig:
@@ -352,7 +291,7 @@ def _conforming(cell: Cell, space: ModelSpace, subject: Subject, conform_states:
     """Execute every transition of the cell's graph on the real dispatcher."""
     with _rig(space.model, subject) as rig:
         done = Conformer(space, rig, states_max=conform_states).run()
-    note = cell.note or (f"executed up to {done.states:,} states" if done.cut else "")
+    note = f"executed up to {done.states:,} states" if done.cut else ""
     if done.disagreements:
         first = done.disagreements[0]
         note = f"{'; '.join(first.labels)}; {first.step.label}: {first.detail}"

@@ -10,7 +10,8 @@ from attrs import evolve, frozen
 
 from model.contracts import Contracts, contracts_from
 from model.properties import PROPERTIES
-from stateful.matrix import COLUMNS, EXECUTED_ELSEWHERE, LIMITS, Cell, Mark, executed, rows, searched
+from stateful.columns import COLUMNS, EXECUTED_ELSEWHERE, LIMITS, rows
+from stateful.matrix import Cell, Mark, executed, searched
 from stateful.order import Rig
 from stateful.subject import Subject, load_subject
 

@@ -63,6 +63,7 @@ class PowerSpace(System[Powered]):
         self.cuts = cuts
         self._keeps = model.contracts.durability.keeps
         self._dark: dict[int, int] = {}
+        self._inner_edges: dict[int, list[ModelEdge]] = {}
         self._last: tuple[Powered, list[Edge[Powered]], list[Powered]] | None = None
 
     @property
@@ -94,7 +95,7 @@ class PowerSpace(System[Powered]):
     def _told(self, state: Powered) -> tuple[Powered, list[Edge[Powered]], list[Powered]]:
         # A search asks for a state's successors and then at once for what they break.
         if self._last is None or self._last[0] != state:
-            moves = [self._moved(state, edge) for edge in self.inner.edges(state.inner) if self._is_move(state, edge)]
+            moves = [self._moved(state, edge) for edge in self._of_inner(state.inner) if self._is_move(state, edge)]
             cut = [Edge(CUT, Powered(self._darkened(state.inner), state.cuts - 1))] if state.cuts else []
             going_on = [*moves, *cut]
             losses = self._losses(state) if state.cuts else []
@@ -102,11 +103,18 @@ class PowerSpace(System[Powered]):
             self._last = state, [*going_on, *losses], targets
         return self._last
 
+    def _of_inner(self, inner: int) -> list[ModelEdge]:
+        """The moves of the inner space, asked for again with each number of cuts; between two, a cut is told once."""
+        known = self._inner_edges.get(inner)
+        if known is None:
+            edges = self.inner.edges(inner)
+            known = [edge for edge in edges if edge.action.verb is not Verb.KILL and edge.died_after]
+            self._inner_edges[inner] = known
+        return known
+
     @staticmethod
     def _is_move(state: Powered, edge: ModelEdge) -> bool:
         """Whether a move of the inner space is one here: what is done, or a death where the power may fail."""
-        if edge.action.verb is Verb.KILL or not edge.died_after:
-            return False  # a power cut between two operations is told once
         return edge.died_after < 0 or state.cuts > 0
 
     def _moved(self, state: Powered, edge: ModelEdge) -> Edge[Powered]:

@@ -22,7 +22,7 @@ from stateful.subject import Subject
 class Enacted:
     """What the crash states of one order showed.
 
-    ``broke`` has a detail for each property that one of them breaks. ``cut_short`` says that not all were judged.
+    ``broke`` has a detail for each property that one of them breaks.
     """
 
     steps: tuple[Step, ...] = ()
@@ -30,7 +30,6 @@ class Enacted:
     crashes: int = 0
     points: int = 0
     broke: dict[str, str] = field(factory=dict)
-    cut_short: bool = False
     unsupported: str = ""
     """Why nothing was recorded, if it was not."""
 
@@ -40,14 +39,16 @@ class Enacted:
         return next((f"{property_id}: {detail}" for property_id, detail in self.broke.items()), "")
 
 
-def standard_order(subject: Subject, contracts: Contracts, *, states_max: int, full: bool = False) -> Enacted:
+def standard_order(subject: Subject, contracts: Contracts, *, steps_max: int = 0) -> Enacted:
     """The crash states of the standard order: from submission to checkpoint, for two keys.
 
-    ``full`` enumerates as many of them as the power engine does by itself, otherwise as of a generated order.
+    With ``steps_max``, of so many of its steps, and as many at each point as of a generated order; otherwise as many as
+    the power engine looks at.
     """
     try:
         with RecordingRig(subject, contracts) as rig:
-            return _cut(rig, standard(rig), Bounds() if full else GENERATED, states_max)
+            steps = standard(rig)
+            return _cut(rig, steps[: steps_max or len(steps)], GENERATED if steps_max else Bounds())
     except UnsupportedStorageError as error:
         return Enacted(unsupported=str(error))
 
@@ -59,7 +60,7 @@ def shortest_order(subject: Subject, contracts: Contracts, limits: Limits, label
     """
     try:
         with RecordingRig(subject, contracts, limits, workers=2, keys=1) as rig:
-            return _cut(rig, steps_of(labels, rig.model), Bounds(), 0)
+            return _cut(rig, steps_of(labels, rig.model), Bounds())
     except UnsupportedStorageError as error:
         return Enacted(unsupported=str(error))
 
@@ -76,18 +77,17 @@ def steps_of(labels: tuple[str, ...], model: Model) -> tuple[Step, ...]:
     return tuple(Step(by_label[label]) for label in done)
 
 
-def _cut(rig: RecordingRig, steps: tuple[Step, ...], bounds: Bounds, states_max: int) -> Enacted:
-    """Cut an order at every point; with ``states_max``, look at no more crash states than that."""
+def _cut(rig: RecordingRig, steps: tuple[Step, ...], bounds: Bounds) -> Enacted:
+    """Cut an order at every point, and judge every crash state within bounds."""
     recorded = record(rig, steps)
     if isinstance(recorded, Finding):
         return Enacted(steps, broke={recorded.property_id: recorded.detail})
     if recorded.strays:
         return Enacted(steps, unsupported=f"it writes files that cannot be recorded: {', '.join(recorded.strays)}")
     broke: dict[str, str] = {}
-    with Cutter(rig, bounds, states_max=states_max) as cutter:
+    with Cutter(rig, bounds) as cutter:
         for loss in cutter.cut(recorded):
             broke.setdefault(loss.finding.property_id, loss.finding.detail)
         counts = cutter.counts
     answers = tuple(told(t.outcome) for t in recorded.told)
-    is_short = bool(states_max) and counts.states >= states_max
-    return Enacted(recorded.steps, answers, counts.states, counts.points, broke, is_short)
+    return Enacted(recorded.steps, answers, counts.states, counts.points, broke)

@@ -11,13 +11,15 @@ from rich.console import Console
 from rich.table import Table
 
 from model.properties import PROPERTIES
-from stateful.matrix import COLUMNS, LIMITS, NOT_YET, Cell, Mark, Matrix
+from stateful.columns import COLUMNS, LIMITS
+from stateful.matrix import Cell, Mark, Matrix
 
 STYLE = {
     Mark.SURVIVES: "green",
     Mark.VIOLATED: "bold red",
     Mark.BOUNDED: "yellow",
     Mark.AS_LESS: "red",
+    Mark.UNSUPPORTED: "yellow",
     Mark.NOT_APPLICABLE: "dim",
 }
 WIDTH = 200
@@ -36,6 +38,11 @@ def short(cell: Cell) -> str:
     return cell.text if cell.agrees else f"DISAGREE: {cell.text}"
 
 
+def told(cell: Cell) -> str:
+    """A cell in a few words, with how many crash states were judged: a number that SQLite's version has a say in."""
+    return f"{short(cell)}, {cell.crashes:,} cuts" if cell.crashes else short(cell)
+
+
 def bound() -> str:
     """Within which bound a cell survives."""
     ticks = f"lease {LIMITS.lease_ms}, approval {LIMITS.approval_ms}, deadline {LIMITS.deadline_ms} ticks"
@@ -47,12 +54,14 @@ def totals(matrix: Matrix) -> str:
     states = sum(c.states for c in matrix.cells)
     transitions = sum(c.transitions for c in matrix.cells)
     executed = sum(c.executed for c in matrix.cells)
+    crashes = sum(c.crashes for c in matrix.cells)
     partly = sum("executed up to" in c.note for c in matrix.cells)
     agreed = "every cell agrees" if matrix.agrees else "THEY DISAGREE in the cells marked so"
     part = f", {partly} cells executed in part" if partly else ""
+    cut = f", {crashes:,} crash states judged there" if crashes else ""
     return (
         f"{len(matrix.cells)} cells: {states:,} states and {transitions:,} transitions searched, "
-        f"{executed:,} executed on SQLite, {agreed}{part}"
+        f"{executed:,} executed on SQLite{cut}, {agreed}{part}"
     )
 
 
@@ -65,10 +74,11 @@ def show(matrix: Matrix) -> None:
         table.add_column(column)
     for row in _rows(matrix):
         cells = [matrix.cell(row, column) for column in _columns(matrix)]
-        table.add_row(row, *(f"[{STYLE[c.mark]}]{short(c)}[/]" for c in cells))
+        table.add_row(row, *(f"[{STYLE[c.mark]}]{told(c)}[/]" for c in cells))
     console.print(table)
     console.print(
-        f"survives (n): no violation in all n states within {bound()}; property (n): shortest order, n steps"
+        f"survives (n): no violation in all n states within {bound()}; property (n): shortest order, n steps; "
+        "n cuts: crash states judged on SQLite"
     )
     console.print(totals(matrix))
 
@@ -84,6 +94,7 @@ def markdown(matrix: Matrix) -> Iterator[str]:
     yield ""
     yield f"*survives (n)*: no violation in all n states, within {bound()}. *property (n)*: the shortest order, n steps."
     yield f"*as X*: what breaks here breaks under X too. {totals(matrix)}."
+    yield from (f"*{c.name}*: {c.says}." for c in COLUMNS.values() if c.cuts and c.name in columns)
 
 
 def page(matrix: Matrix) -> str:
@@ -94,9 +105,9 @@ def page(matrix: Matrix) -> str:
         matrix=matrix,
         rows=_rows(matrix),
         columns=_columns(matrix),
-        says={**{c.name: c.says for c in COLUMNS.values()}, **NOT_YET},
+        says={c.name: c.says for c in COLUMNS.values()},
         names={p.id: p.name for p in PROPERTIES.values()},
         bound=bound(),
         totals=totals(matrix),
-        short=short,
+        told=told,
     )

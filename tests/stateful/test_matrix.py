@@ -7,13 +7,18 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from model import CHOICES, contracts_from
+from model import CHOICES, Contracts, Model, contracts_from
+from model.contracts import Durability
 from model.properties import PROPERTIES
 from stateful import matrix
-from stateful.matrix import COLUMNS, LIMITS, Mark, fill, rows
+from stateful.columns import COLUMNS, LIMITS, rows
+from stateful.matrix import Mark, fill
 from stateful.order import Rig
 from stateful.pairs import protecting_pairs
+from stateful.power import cell as power_cell
+from stateful.power.cell import shortest_order
 from stateful.report.matrix import markdown, page, short
+from stateful.storage.abi import UnsupportedStorageError
 from stateful.subject import load_subject
 
 SHORTEST = {
@@ -27,6 +32,7 @@ SHORTEST = {
     ("idempotency=none", "payload change"): ("right-payload", 2),
     ("fencing=claim-only", "lease expiry"): ("one-lease", 4),
     ("fencing=none", "no failure"): ("one-lease", 3),
+    **{(f"durability={choice}", "power cut"): ("intent-kept", 2) for choice in Durability if not choice.keeps},
 }
 """For each weak choice that the model tells apart, a cell that shows its price."""
 
@@ -44,13 +50,17 @@ def test_a_weak_choice_is_shown_by_its_shortest_order(row, column):
 def test_every_weak_choice_has_its_cell():
     """No contract choice that the model tells apart goes without an order that shows its price."""
     weak = {name for name in rows() if name != "default"}
-    elsewhere = {n for n in weak if n.partition("=")[0] in {"durability", "attempt_timeout"}}
+    as_good = {f"durability={choice}" for choice in Durability if choice.keeps}
+    elsewhere = {n for n in weak if n.partition("=")[0] == "attempt_timeout"}
 
-    assert weak - elsewhere == {row for row, _ in SHORTEST}
+    assert weak - elsewhere - as_good == {row for row, _ in SHORTEST}
     assert len(weak) == sum(len(choices) - 1 for choices in CHOICES.values())
 
 
-@pytest.mark.parametrize(("row", "column"), SHORTEST, ids=str)
+WITHOUT_CUT = [(row, column) for row, column in SHORTEST if column != "power cut"]
+
+
+@pytest.mark.parametrize(("row", "column"), WITHOUT_CUT, ids=str)
 def test_the_default_survives_the_same_order(row, column):
     """What breaks under the weak choice holds under the default, on SQLite."""
     cell = fill((row,), (column,), states_executed=1).cell(row, column)
@@ -67,6 +77,85 @@ def test_the_default_row_survives_everything():
     assert {Mark.SURVIVES} == {cell.mark for cell in done.cells}
     assert list(COLUMNS) == [cell.column for cell in done.cells]
     assert done.agrees
+
+
+@pytest.mark.parametrize("choice", [c for c in Durability if c.keeps], ids=str)
+def test_a_durable_choice_survives_the_power_cut_that_the_others_do_not(choice):
+    """No crash state of a submission loses it, on SQLite, and there are some."""
+    cuts = shortest_order(load_subject(), Contracts(durability=choice), LIMITS, ("submit k1 p1", "power cut"))
+
+    assert {} == cuts.broke
+    assert cuts.crashes > 10
+
+
+def test_what_breaks_with_less_is_told_there():
+    """A weakness that a kill shows is not told again by a power cut, and the standard order survives it on SQLite."""
+    cell = fill(("idempotency=client",), ("power cut",), states_executed=6).cell("idempotency=client", "power cut")
+
+    assert (Mark.AS_LESS, "as kill", True) == (cell.mark, cell.text, cell.agrees)
+    assert cell.crashes > 100
+
+
+@pytest.mark.parametrize(
+    ("durability", "model_keeps", "said"),
+    [
+        (Durability.WAL_NORMAL, True, "intent-kept: power cut after the last step: the intent of k1 is gone"),
+        (Durability.WAL_FULL, False, "on SQLite: no promise broke"),
+    ],
+)
+def test_a_power_cut_on_which_sqlite_differs_says_so(monkeypatch, durability, model_keeps, said):
+    """A model that thinks too well of a setting, or too ill, is contradicted by the crash states."""
+    monkeypatch.setattr(Durability, "keeps", property(lambda _: model_keeps))
+    row = f"durability={durability}"
+
+    cell = fill((row,), ("power cut",), states_executed=1).cell(row, "power cut")
+
+    assert not cell.agrees
+    assert said == cell.note
+    assert short(cell).startswith("DISAGREE: ")
+
+
+def test_only_a_power_cut_tells_durability_apart():
+    """The other columns say so, and nothing here says anything about what ends an attempt."""
+    done = fill(("durability=wal-normal", "attempt_timeout=thread"), states_executed=1)
+    said = {
+        row: [c.column for c in done.cells if c.row == row and c.text != "-"] for row in ("durability=wal-normal",)
+    }
+
+    assert {"durability=wal-normal": ["power cut"]} == said
+    assert {"-"} == {c.text for c in done.cells if c.row == "attempt_timeout=thread"}
+
+
+def test_where_nothing_can_be_recorded_the_cell_is_unsupported(monkeypatch):
+    """A cell that was only searched claims nothing, and says why."""
+
+    def refuse(*_, **__):
+        raise UnsupportedStorageError("no such library")
+
+    monkeypatch.setattr(power_cell, "RecordingRig", refuse)
+
+    for row in ("default", "durability=off"):
+        cell = fill((row,), ("power cut",), states_executed=1).cell(row, "power cut")
+        assert (Mark.UNSUPPORTED, "no such library") == (cell.mark, cell.note)
+
+
+@pytest.mark.parametrize(
+    ("labels", "steps"),
+    [
+        (("submit k1 p1", "power cut"), ["submit k1 p1"]),
+        (("submit k1 p1", "claim w1 k1, power cut after stage 1"), ["submit k1 p1", "claim w1 k1"]),
+    ],
+)
+def test_an_order_ends_with_its_power_cut(labels, steps):
+    """The operation under way is recorded whole: the power is cut at every point of it."""
+    assert steps == [step.label for step in power_cell.steps_of(labels, Model(keys=1))]
+
+
+@pytest.mark.parametrize("labels", [("submit k1 p1",), ("power cut", "restart w1 same-name", "power cut")])
+def test_an_order_without_a_power_cut_at_its_end_is_refused(labels):
+    """What could not be executed is not called executed."""
+    with pytest.raises(ValueError, match="should have one power cut, at its end"):
+        power_cell.steps_of(labels, Model(keys=1))
 
 
 def test_a_cell_in_which_sqlite_differs_says_so(monkeypatch):
@@ -89,14 +178,15 @@ def test_contracts_protect_each_other_in_pairs():
 
 def test_the_page_needs_no_network_and_tells_every_cell():
     """One self-contained page: no link leaves it, each cell has its dialog, and text is escaped."""
-    done = fill(("default", "fencing=none"), ("no failure", "retry"), states_executed=5)
+    done = fill(("default", "durability=off"), ("no failure", "power cut"), states_executed=2)
     nasty = evolve(done.cells[0], note="<script>", mark=Mark.NOT_APPLICABLE)
     text = page(evolve(done, cells=(nasty, *done.cells[1:])))
 
     assert "http" not in text
     assert 4 == text.count("<dialog")
     assert "&lt;script&gt;" in text
-    assert PROPERTIES["one-lease"].name in text
+    assert PROPERTIES["intent-kept"].name in text
+    assert f"survives (9,368), {done.cell('default', 'power cut').crashes} cuts" in text
 
 
 def test_markdown_has_a_row_for_each_contract():
@@ -106,6 +196,14 @@ def test_markdown_has_a_row_for_each_contract():
     assert "| contracts | no failure |" == lines[0]
     assert lines[2].startswith("| `default` | survives (")
     assert "within 2 workers, 1 key" in lines[4]
+
+
+def test_markdown_says_what_a_power_cut_may_lose_and_no_number_that_depends_on_sqlite():
+    """The bound of the column stands below the table; how many crash states there are is SQLite's business."""
+    lines = list(markdown(fill(("durability=off",), ("power cut",), states_executed=1)))
+
+    assert "| `durability=off` | intent-kept (2) |" == lines[2]
+    assert "loses up to 2 of its last transactions" in lines[-1]
 
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8").splitlines()
