@@ -26,7 +26,7 @@ from stateful.subject import Subject, load_subject
 from stateful.trouble import NoRoomError
 from stateful.verdict import Broken, Tally
 
-ENGINES = ("machine", "walk", "kills", "interleavings", "power")
+ENGINES = ("machine", "walk", "kills", "interleavings", "power", "faults")
 HANG_RUNS_MAX = 3
 """A subject that hangs costs seconds a run: its order is hardly reduced."""
 PROGRESS_SECONDS = 0.25
@@ -130,6 +130,10 @@ def _rig(shard: Shard, subject: Subject) -> Rig:
 
         size = shard.program or NamedProgram("", keys=2)
         return ScheduledRig(subject, shard.contracts, workers=size.workers, keys=size.keys)
+    if shard.engine == "faults":
+        from stateful.failing.rig import FaultRig
+
+        return FaultRig(subject, shard.contracts)
     if shard.engine in {"power", "machine"}:
         from stateful.storage.rig import RecordingRig
 
@@ -169,6 +173,12 @@ def _run_engine(shard: Shard, rig: Rig, tally: Tally) -> None:
 
         assert isinstance(rig, RecordingRig)
         power.run(rig, shard.seed, shard.part, shard.size, tally)
+    elif shard.engine == "faults":
+        from stateful.engines import faults
+        from stateful.failing.rig import FaultRig
+
+        assert isinstance(rig, FaultRig)
+        faults.run(rig, shard.seed, shard.part, shard.size, tally)
     else:
         from stateful.engines import kills
 

@@ -19,6 +19,7 @@ from impl.mistakes import (  # noqa: F401 - a module that is imported has regist
     reaping,
     records,
     sending,
+    storage,
 )
 from impl.mistakes.left_out import LEFT_OUT
 from impl.mistakes.registry import REGISTERED, Mistake, UnknownMistakeError, found

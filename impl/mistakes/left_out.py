@@ -7,7 +7,6 @@ from typing import Final
 _NO_BEAT: Final = "the dispatcher has no heartbeat of its own: whoever drives it decides when to renew"
 _NO_BATCH: Final = "the dispatcher takes one key at a time: it has neither batches nor joins"
 _NO_POOL: Final = "the dispatcher has no permits or slots that an intent could hold or wait for"
-_NEEDS_FAULTS: Final = "no engine makes a store full or damaged in the middle of an operation"
 
 LEFT_OUT: Final[dict[str, str]] = {
     "M010": _NO_BEAT,
@@ -23,11 +22,6 @@ LEFT_OUT: Final[dict[str, str]] = {
     "M064": "a key's result stands in the key's own row: there is no journal whose slots could be taken in turn",
     "M074": "the operation key is the caller's, principal and operation included: there is no scope to forget",
     "M086": "a grant names its key and its digest: there is no list in which a position could stand for it",
-    "M124": "no commit here finds a lock taken: each transaction has the write lock, and nobody reads in one without it",
-    "M125": "the dispatcher reruns nothing by itself: a record that finds the store busy is refused",
-    "M127": "no engine forks a process that has a store open: each opens its own connections after the fork",
-    "M128": _NEEDS_FAULTS,
-    "M129": _NEEDS_FAULTS,
     "M131": "a kill does not lose what was written and not synced: only a power cut can show it",
     "M134": _NO_POOL,
     "M135": "an approval is found by its operation key: there are no prompts with identifiers of their own",

@@ -28,7 +28,7 @@ def _anew(ledger: Ledger) -> None:
     "K09",
     "A claim selects a free key, and then updates it by its key alone, in a transaction of its own.",
     breaks="no-stale-token",
-    race=True,
+    shown_by="interleavings",
 )
 class SelectThenUpdate(Ledger):
     """Two workers select the same key before either has updated it."""
@@ -43,7 +43,7 @@ class SelectThenUpdate(Ledger):
     "K21",
     "The time is read before the lock is waited for.",
     breaks="conforms",
-    race=True,
+    shown_by="interleavings",
 )
 class TimeReadBeforeLock(Ledger):
     """Whoever waits for the lock acts at a time that is past."""
@@ -62,7 +62,7 @@ class TimeReadBeforeLock(Ledger):
     "K22",
     "A transaction begins without the write lock, and a statement that finds it taken is repeated in a new one.",
     breaks="one-lease",
-    race=True,
+    shown_by="interleavings",
 )
 class StatementRepeatedOnStaleReads(Ledger):
     """What the first transaction read is written by the second."""
@@ -89,7 +89,7 @@ class StatementRepeatedOnStaleReads(Ledger):
     "K09",
     "A claim inserts its lease unless there is one, in a second transaction, and does not look at the row count.",
     breaks="one-lease",
-    race=True,
+    shown_by="interleavings",
 )
 class IgnoredInsert(Ledger):
     """The loser of the insert is told that it won."""
@@ -107,7 +107,7 @@ class IgnoredInsert(Ledger):
     "K02",
     "A claim reads its token back in a statement of its own, after the transaction that granted it.",
     breaks="conforms",
-    race=True,
+    shown_by="interleavings",
 )
 class TokenReadBack(Ledger):
     """Whoever was slow is told the token of its successor."""
@@ -126,7 +126,7 @@ class TokenReadBack(Ledger):
     "K03",
     "The reaper looks once more whether a lease is overdue, and drops it by its key alone in the next transaction.",
     breaks="lease-kept",
-    race=True,
+    shown_by="interleavings",
 )
 class ReapedAfterALook(Ledger):
     """Between the look and the drop somebody else was granted the key."""
@@ -142,7 +142,7 @@ class ReapedAfterALook(Ledger):
     "K20",
     "The approval is checked in one transaction, and the attempt counted in the next.",
     breaks="valid-approval",
-    race=True,
+    shown_by="interleavings",
 )
 class CheckThenAct(Ledger):
     """What was taken back in between opens the gate."""
@@ -157,7 +157,7 @@ class CheckThenAct(Ledger):
     "K22",
     "The lock is not taken: each statement is a transaction of its own.",
     breaks="one-lease",
-    race=True,
+    shown_by="interleavings",
 )
 class NoLock(Ledger):
     """What is read may be gone before it is used."""

@@ -35,21 +35,22 @@ class Mistake:
     sentence: str
     breaks: str
     make: Callable[[], type[SqliteDispatcher]] = field(repr=False)
-    race: bool = False
-    """Whether it shows only when operations run inside one another."""
+    shown_by: str = ""
+    """What alone shows it: operations that run inside one another (``interleavings``), storage that fails (``faults``),
+    or a power cut (``power``). Empty where whole operations do, one after the other."""
 
 
 REGISTERED: dict[str, Mistake] = {}
 """Every mistake by its identifier, in the order in which the modules were loaded."""
 
 
-def mistake(id_: str, kind: str, sentence: str, *, breaks: str, race: bool = False) -> Callable[[Part], Part]:
+def mistake(id_: str, kind: str, sentence: str, *, breaks: str, shown_by: str = "") -> Callable[[Part], Part]:
     """Register the class below as a mistake. Raises ValueError where the identifier is taken."""
 
     def register(part: Part) -> Part:
         if id_ in REGISTERED:
             raise ValueError(f"mistake {id_} is seeded twice; give {part.__name__} an identifier of its own")
-        REGISTERED[id_] = Mistake(id_, kind, sentence, breaks, partial(_dispatcher_with, part), race)
+        REGISTERED[id_] = Mistake(id_, kind, sentence, breaks, partial(_dispatcher_with, part), shown_by)
         return part
 
     return register

@@ -127,6 +127,7 @@ class Store:
     def _prepare(self, connection: sqlite3.Connection, journal: str, synchronous: str) -> None:
         # An existing store must open fast: it happens once an incarnation, and incarnations are short.
         if not self._has_schema(connection):
+            self._before_creating()
             # The journal mode stays with the file, and cannot change inside a transaction.
             connection.execute(f"PRAGMA journal_mode = {journal}")
             connection.execute(f"PRAGMA synchronous = {synchronous}")
@@ -154,7 +155,6 @@ class Store:
         try:
             # Asked again under the lock: somebody else may have been faster.
             if not self._has_schema(connection):
-                self._before_creating()
                 for statement in self.SCHEMA:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {self.VERSION}")
@@ -180,8 +180,7 @@ class Store:
         """
         if self._damage is not None:
             raise self._damage
-        if os.getpid() != self._owner:
-            raise self._forked()
+        self._refuse_fork()
         ended = False
         try:
             self._begin()
@@ -213,9 +212,14 @@ class Store:
         """What to raise for a commit that failed and was rolled back, as far as SQLite says."""
         return explained
 
-    def _forked(self) -> ForkedStoreError:
-        reason = f"was opened by process {self._owner}, and this is its fork {os.getpid()}"
-        return ForkedStoreError(self.path, reason, "open it anew in each process, after the fork")
+    def _refuse_fork(self) -> None:
+        """Raise ForkedStoreError in another process than the one that opened the file.
+
+        https://www.sqlite.org/howtocorrupt.html#_carrying_an_open_database_connection_across_a_fork_
+        """
+        if os.getpid() != self._owner:
+            reason = f"was opened by process {self._owner}, and this is its fork {os.getpid()}"
+            raise ForkedStoreError(self.path, reason, "open it anew in each process, after the fork")
 
 
 def roll_back(connection: sqlite3.Connection) -> None:

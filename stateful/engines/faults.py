@@ -12,6 +12,7 @@ import itertools
 
 from stateful.engines.catalogue import Target, targets
 from stateful.engines.walk import verbs_of
+from stateful.failing import damage
 from stateful.failing.kinds import KINDS, Kind
 from stateful.failing.rig import FaultRig
 from stateful.failing.sweeper import Sweeper
@@ -27,10 +28,17 @@ def catalogue(rig: FaultRig, seed: int) -> list[Target]:
 
 
 def run(rig: FaultRig, seed: int, part: int, parts: int, tally: Tally, kinds: tuple[Kind, ...] = KINDS) -> None:
-    """Sweep one of ``parts`` equal parts of the catalogue of ``seed``; what is found goes into ``tally``."""
+    """Sweep one of ``parts`` equal parts of the catalogue of ``seed``, the first with what is done once for each store.
+
+    What is found goes into ``tally``.
+    """
     if not rig.subject.has_ledger:
         tally.unsupported = NO_LEDGER
         return
+    if part == 0:
+        damage.run(rig, tally)
+        if tally.enough:
+            return
     sweeper = Sweeper(rig, tally)
     try:
         for target in itertools.islice(catalogue(rig, seed), part, None, parts):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stateful.bench import SINK_FILE, Bench
+from stateful.boundaries import Gate
 from stateful.clock import SharedTime
 from stateful.failing.files import FailingFiles
 from stateful.medium import FolderMedium, View
@@ -24,6 +25,17 @@ class FaultMedium(RecordingMedium):
     """A recording medium that counts how often a subject was told BUSY, and whose oracles recover what they look at."""
 
     told_busy = 0
+    connections_asked_for = 0
+
+    def __init__(self, folder: Path | None = None) -> None:
+        super().__init__(folder)
+        self.read_only: set[str] = set()
+        """The databases that nobody may write to, by their file names."""
+
+    def connect(self, gate: Gate, path: Path) -> sqlite3.Connection:
+        """A connection to a database, behind ``gate``."""
+        self.connections_asked_for += 1
+        return super().connect(gate, path)
 
     def look(self, path: Path) -> View:
         """A view that plays back a journal which a fault has left behind, as any process would that came next."""
@@ -43,6 +55,9 @@ class FaultMedium(RecordingMedium):
 
             connection.checked = counted  # type: ignore[method-assign]
             sqlite3.Connection.execute(connection, "PRAGMA busy_timeout = 0")  # nobody waits for what will not come
+            if Path(name).name in self.read_only:
+                # The same errors as with a file that may not be written, which no file is for root.
+                sqlite3.Connection.execute(connection, "PRAGMA query_only = ON")
         return connection
 
 

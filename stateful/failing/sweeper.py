@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from attrs import frozen
-
 from model.actions import Step, Verb
 from model.possible import Worlds
 from model.properties import ACK_DURABLE, ANSWERS
@@ -16,6 +12,7 @@ from stateful.engines.catalogue import Target
 from stateful.failing.judging import Faulted, head_of
 from stateful.failing.kinds import Armed, Kind
 from stateful.failing.rig import FaultRig
+from stateful.failing.standpoint import Standpoint
 from stateful.judge import Finding, told
 from stateful.oracle import DamagedError, StrayError
 from stateful.order import Ran, Told, unreadable
@@ -29,28 +26,6 @@ CALLS_MAX = 200
 ACKNOWLEDGED = frozenset({Answered.OK, Answered.REPLAYED})
 _LEFT_BEHIND = ("-journal", "-wal")
 """What a crash may leave beside a database, and what whoever comes next does not take as it stands."""
-
-
-@frozen
-class _Head:
-    """All that the bench keeps of a process between two steps."""
-
-    name: str
-    other_settings: bool
-    wall_offset_ms: int
-    kept: tuple[Any, ...]
-
-    @classmethod
-    def of(cls, process: Process) -> _Head:
-        lists = (tuple(process.tokens), tuple(process.answers), tuple(process.receipts))
-        kept = (*lists, process.permit, process.overdue)
-        return cls(process.name, process.other_settings, process.clock.wall_offset_ms, kept)
-
-    def put_back(self, process: Process) -> None:
-        process.name, process.other_settings = self.name, self.other_settings
-        process.clock.wall_offset_ms = self.wall_offset_ms
-        tokens, answers, receipts, process.permit, process.overdue = self.kept
-        process.tokens, process.answers, process.receipts = list(tokens), list(answers), list(receipts)
 
 
 class Sweeper:
@@ -69,8 +44,15 @@ class Sweeper:
 
     def sweep(self, target: Target, kinds: tuple[Kind, ...]) -> None:
         """Fail the target at each call of each kind."""
-        if not self._lead_up(target):
+        here = Standpoint.after(self._rig, target.prefix)
+        if isinstance(here, Ran):
+            self._tally.take(self._rig, here)
             return
+        if not self._rig.model.is_enabled(target.action, self._rig.judge.world):
+            return
+        self._here = here
+        self._rested.clear()
+        self._after_crash.clear()
         for kind in kinds:
             for at in range(1, CALLS_MAX + 1):
                 ran = self._at(target, kind, at)
@@ -83,51 +65,12 @@ class Sweeper:
             else:
                 self._tally.left_over.append(f"{target.name}: more than {CALLS_MAX} calls to fail ({kind.name})")
 
-    # -- leading up -------------------------------------------------------------------------------------------
-
-    def _lead_up(self, target: Target) -> bool:
-        """Run the order before the operation, and remember where it led."""
-        rig = self._rig
-
-        def body() -> Finding | None:
-            finding = rig.start()
-            for step in target.prefix:
-                finding = finding or rig.do(step)
-            return finding
-
-        ran = rig.guarded(body)
-        rig.bench.detach()
-        rig.look_away()
-        self._rested.clear()
-        self._after_crash.clear()
-        if ran.finding is not None:
-            self._tally.take(rig, ran)
-            return False
-        self._files = rig.medium.snapshot()
-        self._judged = (rig.judge.worlds, rig.judge.stores, rig.judge.divergence)
-        self._told = tuple(rig.told)
-        self._now_ms = rig.bench.time.now_ms
-        self._heads = [_Head.of(process) for process in rig.bench.processes]
-        return rig.model.is_enabled(target.action, rig.judge.world)
-
-    def _back(self) -> None:
-        rig = self._rig
-        rig.look_away()
-        rig.bench.detach()
-        rig.medium.restore(self._files)
-        rig.bench.time.now_ms = self._now_ms
-        rig.judge.worlds, rig.judge.stores, rig.judge.divergence = self._judged
-        rig.told = list(self._told)
-        for process, head in zip(rig.bench.processes, self._heads, strict=True):
-            head.put_back(process)
-        rig.bench.know_stores(rig.judge.stores)
-
     # -- one call after the other -----------------------------------------------------------------------------
 
     def _at(self, target: Target, kind: Kind, at: int) -> Ran | None:
         """What came of the n-th call's failure: nothing told if it did no harm, None if there was no such call."""
         rig = self._rig
-        self._back()
+        self._here.back(rig)
         fault = kind.armed(rig, at)
         before = len(rig.told)
         met: list[bool] = []
@@ -145,7 +88,7 @@ class Sweeper:
         self._tally.boundaries[f"{target.name}: {kind.name}"] += fault.failed
         answered = rig.told[before].outcome.kind if len(rig.told) > before else Answered.UNKNOWN
         self._tally.faults[f"{kind.name} | {fault.store} | {answered}"] += 1
-        return Ran(ran.told, ran.finding, len(self._told) + 1)
+        return Ran(ran.told, ran.finding, len(self._here.told) + 1)
 
     def _failed(self, target: Target, kind: Kind, at: int, fault: Armed) -> Finding | None:
         rig, action = self._rig, target.action
