@@ -242,7 +242,10 @@ def replay(
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the table as Markdown.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option(
-    "--engine", type=click.Choice(["walk", "machine", "kills", "interleavings"]), multiple=True, help="Default: all."
+    "--engine",
+    type=click.Choice(["walk", "machine", "kills", "interleavings", "faults"]),
+    multiple=True,
+    help="Default: all.",
 )
 @click.option(
     "--workers", type=click.IntRange(1, 64), default=min(8, os.cpu_count() or 2), help="Processes at a time."
@@ -572,6 +575,11 @@ def list_(what: str) -> None:
     else:
         for prop in (PROPERTIES if what == "properties" else WITNESSES).values():
             click.echo(f"{prop.id:<24} {prop.sort:<10} {prop.name}")
+
+
+from stateful.commands_faults import faults  # noqa: E402 - it stands beside the others
+
+cli.add_command(faults)
 
 
 def main() -> None:

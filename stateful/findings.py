@@ -174,11 +174,12 @@ def _cut_off(trace: Trace, record: Path, status: int | None) -> Story:
     return Story(trace, lines, Finding(ANSWERS.id, f"{where}: {why}"))
 
 
-def keep(trace: Trace, out: Path, seen: str = "", *, by_death: bool = False) -> Kept:
+def keep(trace: Trace, out: Path, seen: str = "", *, by_death: bool = False, by_fault: bool = False) -> Kept:
     """Replay a trace, and write trace, story and stores into a folder of its own below ``out``.
 
     A folder that cannot be written loses no finding: the story comes back all the same, with the trouble. Nor does one
-    that does not happen again: ``seen`` is what was seen, ``by_death`` whether a process really died for it.
+    that does not happen again: ``seen`` is what was seen, ``by_death`` whether a process really died for it, ``by_fault``
+    whether storage failed, which no order says.
     """
     name = hashlib.sha256(json.dumps(trace.to_json(), sort_keys=True).encode()).hexdigest()[:8]
     folder = out / f"{trace.expect}-{name}"
@@ -189,7 +190,8 @@ def keep(trace: Trace, out: Path, seen: str = "", *, by_death: bool = False) -> 
         return Kept(story, None, f"the order could not be replayed: {error}. The trace itself follows.")
     story = done.stories[0]
     if story.finding is None and trace.expect != SURVIVED:
-        story = evolve(story, seen=seen or "nothing is known of what was seen", doubtful=not by_death)
+        story = evolve(story, seen=seen or "nothing is known of what was seen", doubtful=not by_death and not by_fault)
+        story = evolve(story, when="storage failed") if by_fault else story
     try:
         folder.mkdir(parents=True, exist_ok=True)
         trace.write(folder / "trace.json")

@@ -21,8 +21,9 @@ from stateful.subject import DEFAULT_SUBJECT
 from stateful.verdict import Broken, Tally
 from stateful.workers import Interrupted, run_shards
 
-ORDERS = {"walk": 3_000, "machine": 400, "kills": 1, "interleavings": 400}
-"""The most that an engine tries: orders; for kills one whole catalogue; for interleavings schedules of a program."""
+ORDERS = {"walk": 3_000, "machine": 400, "kills": 1, "interleavings": 400, "faults": 8}
+"""The most that an engine tries: orders; for kills one whole catalogue; for interleavings schedules of a program; for
+faults one of so many parts of its catalogue, or all of it for what only faults show."""
 SECONDS_MAX = 3_600
 
 
@@ -81,7 +82,7 @@ def _shard(mistake: str, engine: str, seed: int, scratch: Path) -> Shard:
         engine=engine,
         index=0,
         seed=shard_seed(seed, engine, 0),
-        size=ORDERS[engine],
+        size=1 if engine == "faults" and MISTAKES[mistake].shown_by == engine else ORDERS[engine],
         part=-1 if engine == "interleavings" else 0,
         subject=DEFAULT_SUBJECT,
         mistake=mistake,

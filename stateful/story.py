@@ -56,7 +56,9 @@ class Story:
     seen: str = ""
     """What was seen before, if it did not happen again now."""
     doubtful: bool = False
-    """Whether it is then unknown that it ever happened: no process really died for it."""
+    """Whether it is then unknown that it ever happened: no process really died for it, nor did storage fail."""
+    when: str = "a process really died"
+    """When it was seen, if it did not happen again and is not doubtful."""
 
     @property
     def verdict(self) -> str:
@@ -90,7 +92,7 @@ class Story:
         elif self.seen:
             yield f"  => {self.seen}"
             yield "  it did not happen again when the order was replayed" + (
-                "" if self.doubtful else "; it was seen when a process really died"
+                "" if self.doubtful else f"; it was seen when {self.when}"
             )
 
 

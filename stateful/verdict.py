@@ -94,7 +94,7 @@ class Tally:
     cuts: Counter[str] = field(factory=Counter)
     """What an engine that cuts the power has done: orders, storage operations, crash states, recoveries."""
     faults: Counter[str] = field(factory=Counter)
-    """What came of storage faults: ``kind | store | answer``."""
+    """What came of storage faults: operations by ``kind | store | answer``, failed calls by ``kind | store | calls``."""
     seconds: float = field(default=0.0, eq=False)
     """How long the engine took; told, and never compared."""
     stop_at_first: bool = False

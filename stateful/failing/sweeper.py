@@ -88,6 +88,7 @@ class Sweeper:
         self._tally.boundaries[f"{target.name}: {kind.name}"] += fault.failed
         answered = rig.told[before].outcome.kind if len(rig.told) > before else Answered.UNKNOWN
         self._tally.faults[f"{kind.name} | {fault.store} | {answered}"] += 1
+        self._tally.faults[f"{kind.name} | {fault.store} | calls"] += fault.failed
         return Ran(ran.told, ran.finding, len(self._here.told) + 1)
 
     def _failed(self, target: Target, kind: Kind, at: int, fault: Armed) -> Finding | None:
