@@ -25,7 +25,7 @@ def planted(request, rig):
     name, choices, most = request.param
     failing = rig(name, **choices)
     tally = Tally("walk", stop_at_first=True)
-    walk(failing, 0, 60, tally)
+    walk(failing, 0, 200, tally)
     broken = next(iter(tally.broken.values()))
     return failing, broken, most
 
