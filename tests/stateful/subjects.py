@@ -19,6 +19,7 @@ from attrs import evolve
 
 from examples.toy_dispatcher import ToyDispatcher
 from impl import Answer, BaseDispatcher, NoAnswerError, Overdue, Permit, Request
+from impl.protocol import StoppedError
 from impl.sqlite import Ledger, SqliteDispatcher
 from model.words import Capability, Kind
 
@@ -412,3 +413,60 @@ class OpensByItself(BaseDispatcher):
     def close(self):
         """Let go of it."""
         self.own.close()
+
+
+class OptimistsLedger(Ledger):
+    """Trouble with the store is success."""
+
+    def _operate(self, work, *args, **kwargs):
+        answer = super()._operate(work, *args, **kwargs)
+        is_trouble = isinstance(answer, Answer) and answer.reason.startswith("ledger.sqlite3: ")
+        return Answer(Kind.OK) if is_trouble else answer
+
+
+class Optimist(SqliteDispatcher):
+    """Whatever its store says, it answers that all is well."""
+
+    ledger_class = OptimistsLedger
+
+
+class SulkingLedger(Ledger):
+    """One trouble with the store is enough."""
+
+    sulking = False
+
+    def _operate(self, work, *args, **kwargs):
+        if self.sulking:
+            return Answer(Kind.REFUSED, "not again")
+        answer = super()._operate(work, *args, **kwargs)
+        self.sulking = isinstance(answer, Answer) and answer.reason.startswith("ledger.sqlite3: ")
+        return answer
+
+
+class Sulks(SqliteDispatcher):
+    """After the first trouble with its store it refuses everything."""
+
+    ledger_class = SulkingLedger
+
+
+class TalkativeLedger(Ledger):
+    """No error is explained."""
+
+    def _explained(self, error):
+        return error
+
+
+class Talkative(SqliteDispatcher):
+    """What SQLite raises reaches its caller as it is."""
+
+    ledger_class = TalkativeLedger
+
+
+class Anonymous(SqliteDispatcher):
+    """It stops at damage, and does not say where."""
+
+    def __init__(self, site):
+        try:
+            super().__init__(site)
+        except StoppedError:
+            raise StoppedError("something is wrong") from None
