@@ -22,7 +22,6 @@ LEFT_OUT: Final[dict[str, str]] = {
     "M064": "a key's result stands in the key's own row: there is no journal whose slots could be taken in turn",
     "M074": "the operation key is the caller's, principal and operation included: there is no scope to forget",
     "M086": "a grant names its key and its digest: there is no list in which a position could stand for it",
-    "M131": "a kill does not lose what was written and not synced: only a power cut can show it",
     "M134": _NO_POOL,
     "M135": "an approval is found by its operation key: there are no prompts with identifiers of their own",
 }

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from impl.mistakes import MISTAKES
 from model.actions import Alphabet, Step
 from model.contracts import Contracts, Durability, contracts_from
 from stateful.campaign import trace_of
@@ -141,6 +142,17 @@ def test_a_checkpoint_that_runs_ahead_for_an_instant_is_found_by_a_cut(rig):
     losses, _ = losses_of(rig(mistake="M056"), SHORT[:4])
 
     assert "true-completion" in {loss.finding.property_id for loss in losses}
+
+
+@pytest.mark.parametrize("one", [pytest.param(m, id=m.id) for m in MISTAKES.values() if m.shown_by == "power"])
+def test_a_mistake_that_only_a_power_cut_shows(rig, one):
+    """The cut breaks what the mistake is about; without one the order survives, deaths and all."""
+    losses, _ = losses_of(rig(mistake=one.id))
+
+    assert one.breaks in {loss.finding.property_id for loss in losses}
+    for boundary in range(1, 16):
+        killed = (*steps_of(*SHORT[:-1]), Step(BY_LABEL[SHORT[-1]], boundary))
+        assert one.id == "M207" or rig(mistake=one.id).run(killed).finding is None
 
 
 def test_what_is_written_behind_the_record_is_unsupported(rig):
