@@ -31,17 +31,18 @@ from stateful.trouble import NoRoomError
 from stateful.verdict import Broken, PropertyVerdict, Status, Tally, merged, overall, unseen
 from stateful.workers import Interrupted, Report, run_shards, terminating
 
-WAVE_SECONDS = 6
+WAVE_SECONDS = 9
 """A wave takes two slow cores about this long."""
-MACHINE_ORDERS = 90
-WALK_ORDERS = 380
+MACHINE_ORDERS = 100
+WALK_ORDERS = 450
 SCHEDULES = 100
 """The most of one program."""
 KILL_PARTS = 2
+FAULT_PARTS = 12
 SECONDS_MIN, SECONDS_MAX = 1, 86_400
 NOT_STARTED = (126, 127, 255)
 """What a process ends with whose program cannot be run, is not found, or could not be executed."""
-HARD_STOP = 4
+HARD_STOP = 5
 """A campaign that takes this many times its budget is stopped, and says so."""
 
 
@@ -77,7 +78,8 @@ class Verdict:
             "orders": sum(t.orders for t in self.tallies),
             "steps": sum(t.steps for t in self.tallies),
             "kills": sum(t.kills for t in self.tallies),
-            "boundaries_killed": sum(sum(t.boundaries.values()) for t in self.tallies),
+            "boundaries_killed": sum(sum(t.boundaries.values()) for t in self.tallies if not t.faults),
+            "calls_failed": sum(sum(t.boundaries.values()) for t in self.tallies if t.faults),
         }
 
     def schedules(self) -> dict[str, int]:
@@ -110,7 +112,15 @@ class Verdict:
         """How often a boundary of each operation was killed or frozen, by operation and ending."""
         total: Counter[str] = Counter()
         for t in self.tallies:
-            total.update(t.boundaries)
+            if not t.faults:
+                total.update(t.boundaries)
+        return dict(sorted(total.items()))
+
+    def faults(self) -> dict[str, int]:
+        """What came of storage faults, by kind, store and answer, and how many calls failed."""
+        total: Counter[str] = Counter()
+        for t in self.tallies:
+            total.update(t.faults)
         return dict(sorted(total.items()))
 
     def witnesses(self) -> dict[str, int]:
@@ -159,6 +169,7 @@ class Verdict:
                 "engines": self.engines(),
                 "interleavings": self.schedules(),
                 "power_cuts": self.cuts(),
+                "storage_faults": self.faults(),
                 "unsupported_engines": self.unsupported(),
                 "boundaries": self.boundaries(),
                 "boundaries_left_over": sorted(x for t in self.tallies for x in t.left_over),
@@ -185,6 +196,7 @@ def plan(
             ("walk", max(20, round(WALK_ORDERS * share)), 0),
             ("interleavings", max(10, round(SCHEDULES * share)), wave),
             ("power", 1, wave),
+            ("faults", FAULT_PARTS, wave % FAULT_PARTS),
         ]
         out.append(
             [

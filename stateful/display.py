@@ -159,6 +159,10 @@ class Display:
             self._out.print(f"  {_scheduled(verdict.schedules())}", markup=False)
         if verdict.cuts():
             self._out.print(f"  {_cut(verdict.cuts())}", markup=False)
+        if verdict.faults():
+            met = sum(n for name, n in verdict.faults().items() if not name.endswith("| calls"))
+            failed = counted(verdict.totals()["calls_failed"], "storage call")
+            self._out.print(f"  {failed} failed in {counted(met, 'operation')}", markup=False)
         for engine, why in verdict.unsupported().items():
             self._out.print(f"  UNSUPPORTED by {engine}: {why}; the other engines judge it", markup=False)
         seen = ", ".join(f"{name} {count:,}" for name, count in verdict.witnesses().items())

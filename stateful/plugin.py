@@ -227,7 +227,7 @@ def _totals_of(tally: Tally) -> dict[str, Any]:
         "orders": tally.orders,
         "steps": tally.steps,
         "kills": tally.kills,
-        "boundaries": sum(tally.boundaries.values()),
+        "boundaries": 0 if tally.faults else sum(tally.boundaries.values()),
         "left_over": len(tally.left_over),
         "witnesses": dict(sorted(tally.witnesses.items())),
         "broken": sorted(tally.broken),
