@@ -12,7 +12,8 @@ from model.words import Reply
 
 LIMITS = Limits(lease_ms=1, other_lease_ms=2, approval_ms=1, deadline_ms=2, max_attempts=2)
 """In ticks: enough to have each expiry come before, with and after each other one."""
-NO_FAILURE, CLOCK, KILL, POWER_CUT = "no failure", "clock", "kill", "power cut"
+NO_FAILURE, RETRY, CLOCK, KILL = "no failure", "retry", "clock", "kill"
+POWER_CUT, STORAGE_FAULT = "power cut", "storage fault"
 _TIMED = (NO_FAILURE, CLOCK)
 _BASE = frozenset({Verb.SUBMIT, Verb.APPROVE, Verb.CLAIM, Verb.DISPATCH, Verb.ACKNOWLEDGE, Verb.CHECKPOINT})
 _RECOVERY = frozenset({Verb.ADVANCE, Verb.RECONCILE, Verb.REAP_READ, Verb.REAP_APPLY})
@@ -25,7 +26,7 @@ def not_applicable(row: str, column: Column) -> str:
     """Why a column says nothing about a row; "" if it does."""
     match row.partition("=")[0]:
         case "durability" if not column.cuts:
-            return "a kill cannot show it"
+            return "only a power cut can show it"
         case "attempt_timeout":
             return "the model has no awaits"
     return ""
@@ -52,6 +53,8 @@ class Column:
     """The columns that have less in them: what breaks there is not told again here."""
     cuts: int = 0
     """How often the power fails."""
+    faults: int = 0
+    """How many operations end in the middle because storage failed."""
 
     def bounds(self, limits: Limits = LIMITS) -> ModelBounds:
         """The column as bounds of a search, for two workers and one key that is granted at most twice."""
@@ -75,7 +78,7 @@ COLUMNS: dict[str, Column] = {
     for column in (
         Column(NO_FAILURE, "two workers, and nothing goes wrong", beyond=()),
         Column(
-            "retry",
+            RETRY,
             "a worker sends again, and the sink fails for a while or for good",
             replies=frozenset({Reply.DONE, Reply.TRANSIENT, Reply.PERMANENT}),
             repeats=True,
@@ -130,6 +133,14 @@ COLUMNS: dict[str, Column] = {
             _RECOVERY | {Verb.RESTART},
             cuts=2,
             beyond=(*_TIMED, KILL),
+        ),
+        Column(
+            STORAGE_FAULT,
+            "storage fails at any stage of one operation, which ends there with an open answer, and nobody dies",
+            _RECOVERY,
+            repeats=True,
+            faults=1,
+            beyond=(*_TIMED, RETRY, KILL),
         ),
     )
 }

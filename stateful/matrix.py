@@ -5,131 +5,34 @@ run on the real dispatcher under the same contract and must break the same promi
 transition of the cell's state graph is run on the real dispatcher and compared. Where the two disagree, the cell says
 so, and one of them is wrong.
 
-A power cut has a search and an execution of its own: what survives it in the model has to survive it in every crash
-state of the power engine's standard order, and what does not, in one crash state of the shortest order.
+Power cuts and storage faults have searches and executions of their own. What survives a power cut in the model has to
+survive it in every crash state of the power engine's standard order, and what does not breaks in one crash state of the
+shortest order. A storage fault may break on SQLite, of a sample of operations failed at each call, no more than it does
+in the model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
-from typing import Any
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from model.actions import Step
 from model.contracts import Contracts
 from model.properties import PROPERTIES, breaks
-from model.search import Bounds, ModelSpace, PowerSpace, Result, Symmetric, Verdict, search
+from model.search import Bounds, FaultSpace, ModelSpace, PowerSpace, Result, Symmetric, Verdict, search
 from model.step import Model, dead
 from model.words import World
+from stateful.cells import Cell, Mark, Matrix
 from stateful.columns import COLUMNS, LIMITS, Column, not_applicable, rows
 from stateful.engines.conformance import Conformer
+from stateful.failing.cell import sweep
 from stateful.judge import told
 from stateful.order import Rig
 from stateful.power.cell import shortest_order, standard_order
 from stateful.subject import Subject, load_subject
 
 STATES_MAX = 400_000
-
-
-class Mark(StrEnum):
-    """What a cell says."""
-
-    SURVIVES = "survives"
-    VIOLATED = "violated"
-    AS_LESS = "as with less"
-    """What breaks here breaks with less too: without any failure, or by the mere passing of time."""
-    BOUNDED = "bounded"
-    """A bound cut the search: nothing was found so far."""
-    UNSUPPORTED = "unsupported"
-    """It was searched, and cannot be executed here."""
-    NOT_APPLICABLE = "not applicable"
-
-
-@frozen
-class Cell:
-    """One contract choice under one kind of failure.
-
-    ``executed`` counts transitions on the real dispatcher and ``crashes`` crash states of its storage; ``agrees`` says
-    whether they were as the model has them.
-    """
-
-    row: str
-    column: str
-    mark: Mark
-    states: int = 0
-    transitions: int = 0
-    property_id: str = ""
-    labels: tuple[str, ...] = ()
-    steps: tuple[Step, ...] = field(default=(), repr=False)
-    answers: tuple[str, ...] = ()
-    executed: int = 0
-    crashes: int = 0
-    agrees: bool = True
-    note: str = ""
-    less: str = ""
-    """The column with less in it in which the same breaks."""
-
-    @property
-    def text(self) -> str:
-        """The cell in a few words."""
-        match self.mark:
-            case Mark.VIOLATED:
-                return f"{self.property_id} ({len(self.labels)})"
-            case Mark.SURVIVES:
-                return f"survives ({self.states:,})"
-            case Mark.BOUNDED:
-                return f"bounded ({self.states:,})"
-            case Mark.AS_LESS:
-                return f"as {self.less}"
-            case Mark.UNSUPPORTED:
-                return "unsupported"
-        return "-"
-
-    def to_json(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "contract": self.row,
-            "failure": self.column,
-            "verdict": str(self.mark),
-            "states": self.states,
-            "transitions": self.transitions,
-            "property": self.property_id,
-            "trace": list(self.labels),
-            "executed_on_sqlite": self.executed,
-            "crash_states_judged": self.crashes,
-            "agrees": self.agrees,
-            "as": self.less,
-            "note": self.note,
-        }
-
-
-@frozen
-class Matrix:
-    """The cells, row by row."""
-
-    cells: tuple[Cell, ...]
-
-    def cell(self, row: str, column: str) -> Cell:
-        """One cell."""
-        return next(c for c in self.cells if c.row == row and c.column == column)
-
-    @property
-    def agrees(self) -> bool:
-        """Whether model and implementation agree in every cell."""
-        return all(c.agrees for c in self.cells)
-
-    def to_json(self) -> dict[str, Any]:
-        """For machines."""
-        bound = {c.name: c.says for c in COLUMNS.values()}
-        return {
-            "format": "survives-matrix",
-            "version": 1,
-            "bound": "2 workers, 1 key, 2 grants; lease and approval 1 tick, deadline 2 ticks, 2 attempts",
-            "failures": bound,
-            "cells": [c.to_json() for c in self.cells],
-        }
 
 
 def fill(
@@ -172,7 +75,11 @@ class _Row:
         if why_not:
             return Cell(self.name, column.name, Mark.NOT_APPLICABLE, note=why_not)
         if column.cuts:
-            return self._cut(self._judged(column, cut_through(self.contracts, column)))
+            result = cut_through(self.contracts, column)
+            return self._cut(self._judged(column, result), result)
+        if column.faults:
+            result = failed_through(self.contracts, column)
+            return self._failed(self._judged(column, result), result)
         space, result = self._search(column)
         cell = self._judged(column, result)
         if cell.mark is Mark.VIOLATED:
@@ -200,19 +107,31 @@ class _Row:
             return evolve(cell, mark=Mark.AS_LESS, less=less)
         return evolve(cell, mark=Mark.BOUNDED) if result.verdict is Verdict.BOUNDED else cell
 
-    def _cut(self, cell: Cell) -> Cell:
+    def _cut(self, cell: Cell, result: Result) -> Cell:
         """Cut the power on the real dispatcher: whether it breaks there what it breaks in the model, and no more."""
         if cell.mark is Mark.VIOLATED:
             done = shortest_order(self.subject, self.contracts, LIMITS, cell.labels)
-            agrees = cell.property_id in done.broke
-            note = "" if agrees else f"on SQLite: {done.first or 'no promise broke'}"
             cell = evolve(cell, steps=done.steps, answers=done.answers)
         else:
             done = standard_order(self.subject, self.contracts, steps_max=self.states_executed)
-            agrees, note = not done.broke, done.first
-        if done.unsupported:
-            return evolve(cell, mark=Mark.UNSUPPORTED, note=done.unsupported)
-        return evolve(cell, executed=len(done.answers), crashes=done.crashes, agrees=agrees, note=note)
+        cell = evolve(cell, executed=len(done.answers), crashes=done.crashes)
+        return _compared(cell, result, done.broke, done.unsupported)
+
+    def _failed(self, cell: Cell, result: Result) -> Cell:
+        """Fail the real dispatcher's storage: whether that breaks what it breaks in the model, and no more."""
+        done = sweep(self.subject, self.contracts, targets_max=self.states_executed)
+        return _compared(evolve(cell, faults=done.calls), result, done.broke, done.unsupported)
+
+
+def _compared(cell: Cell, result: Result, broke: dict[str, str], unsupported: str) -> Cell:
+    """A cell beside what broke on the real dispatcher: nothing may that holds in the model, and the cell's own must."""
+    if unsupported:
+        return evolve(cell, mark=Mark.UNSUPPORTED, note=unsupported)
+    if cell.mark is Mark.VIOLATED and cell.property_id not in broke:
+        said = ", ".join(broke) or "no promise broke"
+        return evolve(cell, agrees=False, note=f"on SQLite: {said}")
+    more = [] if cell.mark is Mark.VIOLATED else [id_ for id_ in broke if id_ not in result.traces]
+    return evolve(cell, agrees=not more, note=f"on SQLite: {more[0]}: {broke[more[0]]}" if more else "")
 
 
 def cut_through(contracts: Contracts, column: Column) -> Result:
@@ -230,6 +149,12 @@ def searched(contracts: Contracts, column: Column) -> tuple[ModelSpace, Result]:
     """A column's space under some contracts, and every promise that breaks in it, by its shortest order."""
     space = ModelSpace(Model(contracts), column.bounds())
     return space, search(space, Bounds(states=STATES_MAX), all_properties=True)
+
+
+def failed_through(contracts: Contracts, column: Column) -> Result:
+    """The search of a column in which storage fails."""
+    space = FaultSpace(Model(contracts), column.bounds(), column.faults)
+    return search(Symmetric(space, space.canonical()), Bounds(states=STATES_MAX), all_properties=True)
 
 
 def _rig(model: Model, subject: Subject) -> Rig:

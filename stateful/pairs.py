@@ -10,8 +10,9 @@ from attrs import evolve, frozen
 
 from model.contracts import Contracts, contracts_from
 from model.properties import PROPERTIES
+from stateful.cells import Cell, Mark
 from stateful.columns import COLUMNS, EXECUTED_ELSEWHERE, LIMITS, rows
-from stateful.matrix import Cell, Mark, executed, searched
+from stateful.matrix import executed, searched
 from stateful.order import Rig
 from stateful.subject import Subject, load_subject
 

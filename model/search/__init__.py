@@ -7,6 +7,7 @@ It may import the rest of ``model`` and must never know a clock, a meter or a fi
 from model.search.bounds import ModelBounds
 from model.search.breadth import search
 from model.search.concrete import concrete
+from model.search.faults import FaultSpace
 from model.search.layout import SpaceTooLargeError
 from model.search.liveness import eventually
 from model.search.power import PowerSpace
@@ -17,6 +18,7 @@ from model.search.system import Bounds, Edge, Progress, Result, System, Verdict
 __all__ = [
     "Bounds",
     "Edge",
+    "FaultSpace",
     "ModelBounds",
     "ModelEdge",
     "ModelSpace",

@@ -33,11 +33,6 @@ class Enacted:
     unsupported: str = ""
     """Why nothing was recorded, if it was not."""
 
-    @property
-    def first(self) -> str:
-        """The first property that broke, and what was seen; "" if none did."""
-        return next((f"{property_id}: {detail}" for property_id, detail in self.broke.items()), "")
-
 
 def standard_order(subject: Subject, contracts: Contracts, *, steps_max: int = 0) -> Enacted:
     """The crash states of the standard order: from submission to checkpoint, for two keys.

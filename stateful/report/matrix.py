@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from model.properties import PROPERTIES
+from stateful.cells import Cell, Mark, Matrix
 from stateful.columns import COLUMNS, LIMITS
-from stateful.matrix import Cell, Mark, Matrix
 
 STYLE = {
     Mark.SURVIVES: "green",
@@ -39,7 +39,9 @@ def short(cell: Cell) -> str:
 
 
 def told(cell: Cell) -> str:
-    """A cell in a few words, with how many crash states were judged: a number that SQLite's version has a say in."""
+    """A cell in a few words, with how often its power was cut or its storage failed, on which SQLite has a say."""
+    if cell.faults:
+        return f"{short(cell)}, {cell.faults:,} faults"
     return f"{short(cell)}, {cell.crashes:,} cuts" if cell.crashes else short(cell)
 
 
@@ -58,7 +60,9 @@ def totals(matrix: Matrix) -> str:
     partly = sum("executed up to" in c.note for c in matrix.cells)
     agreed = "every cell agrees" if matrix.agrees else "THEY DISAGREE in the cells marked so"
     part = f", {partly} cells executed in part" if partly else ""
+    faults = sum(c.faults for c in matrix.cells)
     cut = f", {crashes:,} crash states judged there" if crashes else ""
+    cut += f", {faults:,} storage calls failed" if faults else ""
     return (
         f"{len(matrix.cells)} cells: {states:,} states and {transitions:,} transitions searched, "
         f"{executed:,} executed on SQLite{cut}, {agreed}{part}"
@@ -78,7 +82,7 @@ def show(matrix: Matrix) -> None:
     console.print(table)
     console.print(
         f"survives (n): no violation in all n states within {bound()}; property (n): shortest order, n steps; "
-        "n cuts: crash states judged on SQLite"
+        "n cuts: crash states judged on SQLite; n faults: storage calls of it that failed"
     )
     console.print(totals(matrix))
 
@@ -94,7 +98,7 @@ def markdown(matrix: Matrix) -> Iterator[str]:
     yield ""
     yield f"*survives (n)*: no violation in all n states, within {bound()}. *property (n)*: the shortest order, n steps."
     yield f"*as X*: what breaks here breaks under X too. {totals(matrix)}."
-    yield from (f"*{c.name}*: {c.says}." for c in COLUMNS.values() if c.cuts and c.name in columns)
+    yield from (f"*{c.name}*: {c.says}." for c in COLUMNS.values() if (c.cuts or c.faults) and c.name in columns)
 
 
 def page(matrix: Matrix) -> str:

@@ -11,8 +11,10 @@ from model import CHOICES, Contracts, Model, contracts_from
 from model.contracts import Durability
 from model.properties import PROPERTIES
 from stateful import matrix
+from stateful.cells import Mark
 from stateful.columns import COLUMNS, LIMITS, rows
-from stateful.matrix import Mark, fill
+from stateful.failing import cell as fault_cell
+from stateful.matrix import fill
 from stateful.order import Rig
 from stateful.pairs import protecting_pairs
 from stateful.power import cell as power_cell
@@ -99,7 +101,11 @@ def test_what_breaks_with_less_is_told_there():
 @pytest.mark.parametrize(
     ("durability", "model_keeps", "said"),
     [
-        (Durability.WAL_NORMAL, True, "intent-kept: power cut after the last step: the intent of k1 is gone"),
+        (
+            Durability.WAL_NORMAL,
+            True,
+            "on SQLite: intent-kept: power cut after the last step: the intent of k1 is gone",
+        ),
         (Durability.WAL_FULL, False, "on SQLite: no promise broke"),
     ],
 )
@@ -113,6 +119,35 @@ def test_a_power_cut_on_which_sqlite_differs_says_so(monkeypatch, durability, mo
     assert not cell.agrees
     assert said == cell.note
     assert short(cell).startswith("DISAGREE: ")
+
+
+def test_a_storage_fault_breaks_no_more_on_sqlite_than_in_the_model():
+    """Each call of the first operations fails once, and what breaks then breaks in the model with less."""
+    done = fill(("default", "idempotency=client"), ("storage fault",), states_executed=4)
+    default, client = done.cells
+
+    assert (Mark.SURVIVES, True) == (default.mark, default.agrees)
+    assert (Mark.AS_LESS, "as retry", True) == (client.mark, client.text, client.agrees)
+    assert default.faults > 400
+
+
+def test_a_storage_fault_on_which_sqlite_differs_says_so(monkeypatch):
+    """A dispatcher that stumbles over a failing disk makes the cell red."""
+    monkeypatch.setattr(matrix, "load_subject", lambda: load_subject(mistake="M124"))
+
+    cell = fill(("default",), ("storage fault",), states_executed=5).cell("default", "storage fault")
+
+    assert not cell.agrees
+    assert cell.note.startswith("on SQLite: ")
+    assert "DISAGREE" in short(cell)
+
+
+def test_the_sample_of_operations_is_each_of_two_orders_once():
+    """From submission to checkpoint, and an answer that is lost and asked after."""
+    names = [target.name for target in fault_cell.targets(Model(keys=1))]
+
+    assert len(set(names)) == len(names)
+    assert {"submit p1 -> ok", "checkpoint -> ok", "dispatch silent -> unknown", "reconcile -> replayed"} <= {*names}
 
 
 def test_only_a_power_cut_tells_durability_apart():
@@ -133,9 +168,10 @@ def test_where_nothing_can_be_recorded_the_cell_is_unsupported(monkeypatch):
         raise UnsupportedStorageError("no such library")
 
     monkeypatch.setattr(power_cell, "RecordingRig", refuse)
+    monkeypatch.setattr(fault_cell, "FaultRig", refuse)
 
-    for row in ("default", "durability=off"):
-        cell = fill((row,), ("power cut",), states_executed=1).cell(row, "power cut")
+    for row, column in (("default", "power cut"), ("durability=off", "power cut"), ("default", "storage fault")):
+        cell = fill((row,), (column,), states_executed=1).cell(row, column)
         assert (Mark.UNSUPPORTED, "no such library") == (cell.mark, cell.note)
 
 
