@@ -102,7 +102,7 @@ def test_workers_do_not_change_what_is_found(project):
 
 def test_shards_have_seeds_of_their_own(project):
     """No two shards run the same orders; the seed is in the item's heading."""
-    result = run(project, "--survives-subject", BAD, "--survives-seconds", "12")
+    result = run(project, "--survives-subject", BAD, "--survives-seconds", "18")
     seeds = re.findall(r"^_+ survives \w+\[\d+\] seed (\d+) _+$", result.stdout.str(), re.MULTILINE)
 
     assert (4, 4) == (len(seeds), len(set(seeds)))
