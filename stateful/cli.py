@@ -256,11 +256,10 @@ def mistakes(
     """Show which engine catches which seeded mistake, in how many orders and steps. IDS: only these."""
     from impl.mistakes import seeded
     from stateful.mistake_table import mistake_table, show_table
-    from stateful.shard import ENGINES
 
     for id_ in ids:
         seeded(id_)
-    rows = mistake_table(ids, seed, engine or ENGINES, workers)
+    rows = mistake_table(ids, seed, engine, workers)
     show_table(rows, as_json=as_json, as_markdown=as_markdown)
     raise SystemExit(0 if all(row.caught for row in rows) else 1)
 

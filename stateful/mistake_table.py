@@ -46,14 +46,22 @@ class Row:
     sentence: str
     expected: str
     caught: tuple[Caught, ...]
+    ran: tuple[str, ...] = ()
+    """The engines that were tried."""
 
     def by(self, engine: str) -> Caught | None:
         """How ``engine`` caught it, if it did."""
         return next((c for c in self.caught if c.engine == engine), None)
 
 
+def engines_for(mistake_id: str, asked: Iterable[str]) -> tuple[str, ...]:
+    """The engines that were asked for; if none, the two that are fast, and the one that alone shows the mistake."""
+    chosen = set(asked) or {"walk", "machine", MISTAKES[mistake_id].shown_by}
+    return tuple(e for e in ENGINES if e in chosen)
+
+
 def mistake_table(ids: Iterable[str], seed: int, engines: Iterable[str], workers: int) -> list[Row]:
-    """Run every engine on every mistake (or on those of ``ids``) until it is caught or the engine's bound is reached.
+    """Run engines on every mistake (or on those of ``ids``) until it is caught or the engine's bound is reached.
 
     Raises UnknownMistakeError for an id that does not exist.
     """
@@ -61,20 +69,20 @@ def mistake_table(ids: Iterable[str], seed: int, engines: Iterable[str], workers
     for one in chosen:
         if one not in MISTAKES:
             raise UnknownMistakeError(one)
-    names = [e for e in ENGINES if e in set(engines)]
+    names = {one: engines_for(one, engines) for one in chosen}
     scratch = fast_folder("survives-run-")
     import shutil
 
     try:
-        shards = [_shard(one, engine, seed, scratch) for one in chosen for engine in names]
+        shards = [_shard(one, engine, seed, scratch) for one in chosen for engine in names[one]]
         try:
             tallies = run_shards(shards, workers, time.monotonic() + SECONDS_MAX, None, [])
         except Interrupted as stop:
             tallies = [*stop.tallies, *(Tally(s.engine) for s in shards[len(stop.tallies) :])]
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    by_mistake = {one: tallies[n * len(names) : (n + 1) * len(names)] for n, one in enumerate(chosen)}
-    return [_row(one, found) for one, found in by_mistake.items()]
+    left = iter(tallies)
+    return [_row(one, [next(left) for _ in names[one]]) for one in chosen]
 
 
 def _shard(mistake: str, engine: str, seed: int, scratch: Path) -> Shard:
@@ -97,7 +105,7 @@ def _row(one: str, tallies: list[Tally]) -> Row:
     mistake = MISTAKES[one]
     caught = [_caught(t, min(t.broken.values(), key=_worth)) for t in tallies if t.broken]
     best = tuple(sorted(caught, key=lambda c: (c.property_id == CONFORMS.id, c.steps, c.orders, c.engine)))
-    return Row(one, mistake.kind, mistake.sentence, mistake.breaks, best)
+    return Row(one, mistake.kind, mistake.sentence, mistake.breaks, best, tuple(t.engine for t in tallies))
 
 
 def _worth(broken: Broken) -> tuple[bool, int]:
@@ -136,7 +144,7 @@ def _cells(row: Row) -> list[str]:
     cells = [row.id, row.sentence, best.property_id if best else "NOT CAUGHT", str(best.steps) if best else ""]
     for engine in ENGINES:
         found = row.by(engine)
-        cells.append(str(found.orders) if found else "-")
+        cells.append(str(found.orders) if found else "-" if engine in row.ran else "")
     return cells
 
 
