@@ -39,10 +39,12 @@ SCHEDULES = 100
 """The most of one program."""
 KILL_PARTS = 2
 FAULT_PARTS = 12
+LITTLE = 0.5
+"""A campaign with a smaller share of a wave does not take on what cannot be made smaller."""
 SECONDS_MIN, SECONDS_MAX = 1, 86_400
 NOT_STARTED = (126, 127, 255)
 """What a process ends with whose program cannot be run, is not found, or could not be executed."""
-HARD_STOP = 5
+HARD_STOP = 8
 """A campaign that takes this many times its budget is stopped, and says so."""
 
 
@@ -195,8 +197,8 @@ def plan(
             ("kills", KILL_PARTS, 1),
             ("walk", max(20, round(WALK_ORDERS * share)), 0),
             ("interleavings", max(10, round(SCHEDULES * share)), wave),
-            ("power", 1, wave),
-            ("faults", FAULT_PARTS, wave % FAULT_PARTS),
+            ("power", 1, wave if share > LITTLE else wave + 1),  # part 0 has the standard order too
+            ("faults", max(FAULT_PARTS, round(FAULT_PARTS / share)), wave % FAULT_PARTS),
         ]
         out.append(
             [

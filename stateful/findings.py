@@ -190,7 +190,9 @@ def keep(trace: Trace, out: Path, seen: str = "", *, by_death: bool = False, by_
         return Kept(story, None, f"the order could not be replayed: {error}. The trace itself follows.")
     story = done.stories[0]
     if story.finding is None and trace.expect != SURVIVED:
-        story = evolve(story, seen=seen or "nothing is known of what was seen", doubtful=not by_death and not by_fault)
+        story = evolve(
+            story, seen=seen or "nothing is known of what was seen", doubtful=not by_death and not by_fault
+        )
         story = evolve(story, when="storage failed") if by_fault else story
     try:
         folder.mkdir(parents=True, exist_ok=True)
