@@ -320,6 +320,27 @@ def explained(shard: Shard, tally: Tally, scratch: Path) -> Tally:
     return tally
 
 
+def run_and_explain(
+    shards: list[Shard], workers: int, limit: float, report: Callable[[Report], None] | None, scratch: Path
+) -> tuple[list[Tally], str]:
+    """Run shards, and find out in which order a subject ended the first process that it ended.
+
+    The tallies, and what cut it short: Ctrl-C, SIGTERM, the limit; empty if nothing did.
+    """
+    tallies: list[Tally] = []
+    try:
+        with terminating():
+            tallies = run_shards(shards, workers, limit, report, [])
+            first = next((n for n, t in enumerate(tallies) if t.failed.startswith("ended")), None)
+            if first is not None:
+                tallies[first] = explained(shards[tallies[first].shard], tallies[first], scratch)
+    except Interrupted as stop:
+        return tallies or stop.tallies, stop.why
+    except KeyboardInterrupt:
+        return tallies, "it was interrupted"
+    return tallies, ""
+
+
 def trace_of(subject: Subject, contracts: Contracts, broken: Broken) -> Trace:
     """The trace of a broken promise."""
     return Trace(

@@ -11,12 +11,12 @@ from typing import Any
 from attrs import field, frozen
 
 from model.contracts import Contracts
-from stateful.campaign import explained, running, trace_of
+from stateful.campaign import run_and_explain, running, trace_of
 from stateful.shard import Shard, shard_seed
 from stateful.subject import Subject
 from stateful.trace import Trace
 from stateful.verdict import PropertyVerdict, Status, Tally, merged
-from stateful.workers import Interrupted, Report, run_shards
+from stateful.workers import Report
 
 SECONDS_MAX = 86_400
 BATCH = 10
@@ -97,15 +97,10 @@ def cut_orders(
 ) -> Cuts:
     """Cut the standard order and so many generated ones, ``workers`` processes at a time. Ctrl-C ends it early."""
     started = time.monotonic()
-    cut_short = ""
     with running() as scratch:
         sizes = [0, *(min(BATCH, orders - done) for done in range(0, orders, BATCH))]
         shards = [_shard(subject, contracts, seed, number, size, scratch) for number, size in enumerate(sizes)]
-        try:
-            tallies = run_shards(shards, workers, started + SECONDS_MAX, report, [])
-        except Interrupted as stop:
-            tallies, cut_short = stop.tallies, stop.why
-        tallies = [explained(shards[t.shard], t, scratch) for t in tallies]
+        tallies, cut_short = run_and_explain(shards, workers, started + SECONDS_MAX, report, scratch)
     properties = merged(tallies, subject.capabilities)
     seconds = time.monotonic() - started
     return Cuts(subject, contracts, orders, seed, properties, tuple(tallies), seconds, cut_short)

@@ -11,12 +11,12 @@ from typing import Any
 from attrs import field, frozen
 
 from model.contracts import Contracts
-from stateful.campaign import explained, running, trace_of
+from stateful.campaign import run_and_explain, running, trace_of
 from stateful.shard import Shard, shard_seed
 from stateful.subject import Subject
 from stateful.trace import Trace
 from stateful.verdict import PropertyVerdict, Status, Tally, merged
-from stateful.workers import Interrupted, Report, run_shards
+from stateful.workers import Report
 
 SECONDS_MAX = 86_400
 PARTS = 8
@@ -139,14 +139,9 @@ def fail_everything(
 ) -> Failures:
     """Fail every call of every operation, ``workers`` processes at a time. Ctrl-C ends it with what was found."""
     started = time.monotonic()
-    cut_short = ""
     with running() as scratch:
         shards = [_shard(subject, contracts, seed, part, scratch) for part in range(PARTS)]
-        try:
-            tallies = run_shards(shards, workers, started + SECONDS_MAX, report, [])
-        except Interrupted as stop:
-            tallies, cut_short = stop.tallies, stop.why
-        tallies = [explained(shards[t.shard], t, scratch) for t in tallies]
+        tallies, cut_short = run_and_explain(shards, workers, started + SECONDS_MAX, report, scratch)
     properties = merged(tallies, subject.capabilities)
     return Failures(subject, contracts, seed, properties, tuple(tallies), time.monotonic() - started, cut_short)
 

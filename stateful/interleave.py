@@ -12,13 +12,13 @@ from attrs import evolve, field, frozen
 from model.actions import Alphabet
 from model.contracts import Contracts
 from model.properties import WITNESSES
-from stateful.campaign import explained, running, trace_of
+from stateful.campaign import run_and_explain, running, trace_of
 from stateful.schedules.catalogue import programs
 from stateful.shard import NamedProgram, Shard
 from stateful.subject import Subject
 from stateful.trace import Trace
 from stateful.verdict import Status, Tally
-from stateful.workers import Interrupted, Report, run_shards
+from stateful.workers import Report
 
 SECONDS_MAX = 86_400
 COUNTED = ("schedules", "sampled", "nodes", "crash_states", "endings", "deadlocks")
@@ -155,14 +155,9 @@ def interleave(
     started = time.monotonic()
     every = standard(subject, size)
     chosen = list(names) or list(every)
-    cut_short = ""
     with running() as scratch:
         shards = [_shard(subject, contracts, size, name, number, scratch) for number, name in enumerate(chosen)]
-        try:
-            tallies = run_shards(shards, workers, started + SECONDS_MAX, report, [])
-        except Interrupted as stop:
-            tallies, cut_short = stop.tallies, stop.why
-        tallies = [explained(shards[t.shard], t, scratch) for t in tallies]
+        tallies, cut_short = run_and_explain(shards, workers, started + SECONDS_MAX, report, scratch)
     rows = tuple(Row(chosen[t.shard], every[chosen[t.shard]], t) for t in tallies)
     return Interleaved(subject, contracts, size, rows, time.monotonic() - started, cut_short)
 

@@ -19,7 +19,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -283,6 +283,12 @@ class FolderMedium:
         """A view for an oracle."""
         connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
         return View(connection, path)
+
+    def roll_back(self) -> None:
+        """Roll back what a dead process has left in the middle of, as SQLite does for whoever reads and may write."""
+        for name in self._idle:
+            with suppress(sqlite3.Error), closing(self._open(name, sqlite3.Connection)) as connection:
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
     def let_go(self) -> None:
         """Close every connection that no process has, so that files may be written, or a process forked."""

@@ -14,7 +14,7 @@ from model.actions import ALPHABET, Action, Step, Verb, instant
 from model.contracts import Contracts, Limits
 from model.properties import ANSWERS, CONFORMS
 from model.step import Model
-from model.words import Kind, Outcome
+from model.words import Kind, Outcome, Stores
 from stateful.bench import Bench, SubjectFailedError
 from stateful.clock import SharedTime, SharedTimeAcrossProcesses
 from stateful.judge import Finding, Judge
@@ -25,6 +25,9 @@ from stateful.subject import Subject
 
 ORDER_SECONDS = 10
 """An order that takes longer than this hangs: a usual one takes milliseconds."""
+
+
+READ_ONLY = "readonly database"
 
 
 class Hang(BaseException):
@@ -189,12 +192,23 @@ class Rig:
             return unreadable(step, error)
         self.told.append(Told(step, outcome, self.bench.place if step.kill_at else ""))
         try:
-            read = self.look().read()
+            read = self._read()
         except (StrayError, DamagedError) as error:
             return unreadable(step, error)
         if self.subject.has_ledger:
             return judge.observe(step, outcome, read)
         return judge.observe_sink(step, outcome, read)
+
+    def _read(self) -> Stores:
+        """What is stored. A journal that a death has left is rolled back first, as by any reader that may write."""
+        try:
+            return self.look().read()
+        except DamagedError as error:
+            if READ_ONLY not in str(error):
+                raise
+            self.look_away()
+            self.medium.roll_back()
+            return self.look().read()
 
     def finish(self) -> Finding | None:
         """Quiesce, and judge what is left; a difference from the model that broke no named promise comes last."""

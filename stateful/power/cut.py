@@ -9,7 +9,7 @@ from attrs import frozen
 
 from stateful.storage.crashes import CrashState
 from stateful.storage.disk import Disk, Pending
-from stateful.storage.log import Files, Log, Write
+from stateful.storage.log import Files, Log, Mark, Write
 
 POSITION_MAX = 1_000_000
 FIELD = "cut"
@@ -38,17 +38,43 @@ class Cut:
 
     position: int
     survivors: tuple[Piece, ...] = ()
+    answered: int = 0
+    """How many steps had been answered."""
 
     def to_json(self) -> dict[str, Any]:
         """For a trace."""
-        return {"position": self.position, "survived": [piece.to_json() for piece in self.survivors]}
+        survived = [piece.to_json() for piece in self.survivors]
+        return {"answered": self.answered, "position": self.position, "survived": survived}
+
+    def fitting(self, log: Log) -> Cut:
+        """The cut as it is if the log has such operations; else everything is lost when as many steps are answered.
+
+        Another dispatcher, or another contract, has other storage operations.
+        """
+        if answered_by(log, self.position) == self.answered and self._is_pending(log):
+            return self
+        marks = [n for n, operation in enumerate(log.operations, start=1) if isinstance(operation, Mark)]
+        return Cut(marks[min(self.answered, len(marks) - 1)] if marks else 0, (), self.answered)
+
+    def _is_pending(self, log: Log) -> bool:
+        try:
+            left_by(log, self)
+        except CutError:
+            return False
+        return True
+
+
+def answered_by(log: Log, position: int) -> int:
+    """How many steps had been answered after so many operations; the first mark stands before the first step."""
+    return max(0, sum(isinstance(operation, Mark) for operation in log.operations[:position]) - 1)
 
 
 def cut_of(state: CrashState) -> Cut:
     """The cut that leaves a crash state."""
     whole = {p.serial for p in state.pending}
     starts = {p.position: p.operation for p in state.pending}
-    return Cut(state.position, tuple(_piece(p, starts, whole=p.serial in whole) for p in state.survivors))
+    survivors = tuple(_piece(p, starts, whole=p.serial in whole) for p in state.survivors)
+    return Cut(state.position, survivors, state.mark if isinstance(state.mark, int) else 0)
 
 
 def _piece(pending: Pending, starts: dict[int, Any], *, whole: bool) -> Piece:
@@ -91,11 +117,14 @@ def _torn(disk: Disk, whole: Pending, piece: Piece) -> Pending:
 
 def cut_from_json(raw: Any) -> Cut:
     """The cut in a trace. Raises CutError."""
-    if not isinstance(raw, dict) or set(raw) != {"position", "survived"} or not isinstance(raw["survived"], list):
-        raise CutError(f'"cut" is {raw!r}; it has a position and a list of what survived')
-    if not _is_number(raw["position"]):
-        raise CutError(f'"cut": its position is {raw["position"]!r}, not a number from 0 to {POSITION_MAX:,}')
-    return Cut(raw["position"], tuple(_piece_from_json(one) for one in raw["survived"]))
+    names = {"answered", "position", "survived"}
+    if not isinstance(raw, dict) or set(raw) != names or not isinstance(raw["survived"], list):
+        raise CutError(f'"cut" is {raw!r}; it has answered, position, and a list of what survived')
+    for name in ("answered", "position"):
+        if not _is_number(raw[name]):
+            raise CutError(f'"cut": {name} is {raw[name]!r}, not a number from 0 to {POSITION_MAX:,}')
+    survived = tuple(_piece_from_json(one) for one in raw["survived"])
+    return Cut(raw["position"], survived, raw["answered"])
 
 
 def _piece_from_json(raw: Any) -> Piece:

@@ -23,7 +23,7 @@ from stateful.judge import Finding, difference, same_effects
 from stateful.oracle import DamagedError, StrayError
 from stateful.order import ORDER_SECONDS, Hang, Told, watched
 from stateful.power.aftermath import Aftermath
-from stateful.power.cut import Cut, cut_of, left_by, lost_by
+from stateful.power.cut import Cut, answered_by, cut_of, left_by, lost_by
 from stateful.power.recorded import Known, Recorded, go_on
 from stateful.quiesce import quiesce
 from stateful.storage.crashes import Bounds, Crashes, CrashState
@@ -34,6 +34,8 @@ NAMED = ("intent-kept", "true-completion", "one-effect", "right-payload", "unkno
 """Promises that tell more than that something was lost, where a cut breaks them."""
 SECOND = Bounds(exhaustive=4, samples=6, window=6, names=3, torn=2)
 """How much of a recovery's own crash states is enumerated."""
+BLIND_MAX = 400
+"""So many recoveries an order, where each has to be tried because what is stored cannot be read."""
 AGAIN_EVERY = 8
 """One recovery in so many is cut a second time."""
 
@@ -122,10 +124,10 @@ class Cutter:
             self.counts.families.update(crashes.counts.families)
 
     def at(self, recorded: Recorded, cut: Cut) -> Done:
-        """One cut of an order, told in full. Raises CutError where it does not fit what was recorded."""
+        """One cut of an order, told in full; where it does not fit what was recorded, the nearest one that does."""
+        cut = cut.fitting(recorded.log)
         files = left_by(recorded.log, cut)
-        mark = sum(isinstance(o, Mark) for o in recorded.log.operations[: cut.position]) - 1
-        mark = max(mark, 0)  # the first mark stands before the first step
+        mark = answered_by(recorded.log, cut.position)
         seen: list[Stores] = []
         self.rig.told = []
         before, self.rig.on_step = self.rig.on_step, lambda: seen.append(self.rig.judge.stores)
@@ -150,11 +152,20 @@ class Cutter:
         allowed = self._allowed(known, action, read)
         if not allowed:
             return self._lost(known, action, read)
-        state = (read, allowed, known.now_ms)
-        if state not in self._recovered:
+        state = (read, allowed, known.now_ms, self._own(files))
+        if state not in self._recovered and self._may_recover():
             self.counts.recoveries += 1
             self._recovered[state] = self._recover(files, allowed, known, read, second=second)
-        return self._recovered[state]
+        return self._recovered.get(state)
+
+    def _own(self, files: Files) -> object:
+        """What a subject has stored where nobody but itself can read it: equal rows do not mean equal stores then."""
+        if self.rig.subject.has_ledger:
+            return None
+        return tuple(sorted((path, hash(data)) for path, data in files.items() if not path.startswith("sink/")))
+
+    def _may_recover(self) -> bool:
+        return self.rig.subject.has_ledger or len(self._recovered) < BLIND_MAX * max(1, self.counts.orders)
 
     def _allowed(self, known: Known, action: Action | None, read: Stores) -> Worlds:
         worlds = dict.fromkeys(_all_dead(world) for world in known.worlds)

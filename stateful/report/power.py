@@ -32,6 +32,8 @@ def lines(done: Cuts) -> Iterator[str]:
         f"  {counted(total['points'], 'point')}, {total['sampled']:,} of them sampled; recovered from "
         f"{counted(total['recoveries'], 'state')}, cut a second time there: {counted(total['second'], 'crash state')}"
     )
+    if not done.subject.has_ledger:
+        yield "  what it stores itself was not judged: its rows cannot be read, only what it makes of them"
     if done.cut_short:
         yield f"  CUT SHORT: {done.cut_short}; this is what was found so far"
     for tally in done.tallies:

@@ -140,11 +140,11 @@ def test_a_schedule_that_does_not_end_is_cut(survives):
 RINGING = """
 import os, sys
 from pathlib import Path
-from stateful import interleave, medium
+from stateful import campaign, medium
 
 number, medium.scratch = int(sys.argv[1]), Path(sys.argv[2])
 del sys.argv[1:3]
-run_shards = interleave.run_shards
+run_shards = campaign.run_shards
 
 def ringing(shards, workers, limit, report, before):
     def ring(stand):
@@ -152,7 +152,7 @@ def ringing(shards, workers, limit, report, before):
             os.killpg(0, number)
     return run_shards(shards, workers, limit, ring, before)
 
-interleave.run_shards = ringing
+campaign.run_shards = ringing
 from stateful.cli import main
 main()
 """

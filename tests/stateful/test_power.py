@@ -195,11 +195,11 @@ def test_a_cut_is_made_again_from_its_trace(rig):
 @pytest.mark.parametrize(
     ("raw", "why"),
     [
-        (None, '"cut" is None; it has a position and a list of what survived'),
-        ({"position": -1, "survived": []}, "its position is -1, not a number from 0 to 1,000,000"),
-        ({"position": True, "survived": []}, "its position is True"),
-        ({"position": 1, "survived": ["x"]}, "'x' is neither the number of a storage operation nor"),
-        ({"position": 1, "survived": [[1, 9, 2]]}, "[1, 9, 2] is neither"),
+        (None, '"cut" is None; it has answered, position, and a list of what survived'),
+        ({"answered": 0, "position": -1, "survived": []}, "position is -1, not a number from 0 to 1,000,000"),
+        ({"answered": True, "position": 1, "survived": []}, "answered is True"),
+        ({"answered": 0, "position": 1, "survived": ["x"]}, "'x' is neither the number of a storage operation nor"),
+        ({"answered": 0, "position": 1, "survived": [[1, 9, 2]]}, "[1, 9, 2] is neither"),
     ],
 )
 def test_a_cut_that_is_wrong_is_told(tmp_path, raw, why):
@@ -223,7 +223,7 @@ def test_a_cut_that_is_wrong_is_told(tmp_path, raw, why):
 def test_a_cut_of_an_older_version_is_refused(tmp_path):
     """A trace that has one says so by its version."""
     document = {"format": "survives-trace", "version": 2, "subject": "", "steps": [], "expect": "survived"}
-    (tmp_path / "t.json").write_text(json.dumps(document | {"cut": {"position": 0, "survived": []}}))
+    (tmp_path / "t.json").write_text(json.dumps(document | {"cut": {"answered": 0, "position": 0, "survived": []}}))
     with pytest.raises(TraceError, match='version 2 has no "cut"; its version is 3'):
         read_trace(tmp_path / "t.json")
 
@@ -239,3 +239,17 @@ def test_a_cut_that_does_not_fit_is_told(rig, cut, why):
     """Another subject has other storage operations."""
     with pytest.raises(CutError, match=why):
         left_by(record(rig(), steps_of("submit k1 p1")).log, cut)
+
+
+def test_a_cut_is_placed_by_what_was_answered_on_another_subject(rig):
+    """Where the log has other operations, everything pending is lost when as many steps have been answered."""
+    losing = rig(Contracts(durability=Durability.WAL_NORMAL))
+    (loss, *_) = [x for x in losses_of(losing, ("submit k1 p1",))[0] if x.cut.answered == 1]
+    others = [record(rig(Contracts(durability=d)), steps_of("submit k1 p1")) for d in (Durability.OFF, *KEEPING)]
+    found = []
+    for other in others:
+        with Cutter(rig()) as cutter:
+            done = cutter.at(other, loss.cut)
+            found.append((done.mark, done.finding is None))
+
+    assert [(1, False)] + [(1, True)] * len(KEEPING) == found
