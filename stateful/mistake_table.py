@@ -24,6 +24,8 @@ from stateful.workers import Interrupted, run_shards
 ORDERS = {"walk": 3_000, "machine": 400, "kills": 1, "interleavings": 100, "faults": 8, "power": 1}
 """The most that an engine tries: orders; for kills one whole catalogue; for interleavings schedules of a program; for
 faults one of so many parts of its catalogue, or all of it for what only faults show."""
+ALONE = {"faults": 1, "interleavings": 1_000}
+"""The same where no other engine shows it."""
 SECONDS_MAX = 3_600
 
 
@@ -90,7 +92,7 @@ def _shard(mistake: str, engine: str, seed: int, scratch: Path) -> Shard:
         engine=engine,
         index=0,
         seed=shard_seed(seed, engine, 0),
-        size=1 if engine == "faults" and MISTAKES[mistake].shown_by == engine else ORDERS[engine],
+        size=_size(engine, alone=MISTAKES[mistake].shown_by == engine),
         part=-1 if engine == "interleavings" else 0,
         subject=DEFAULT_SUBJECT,
         mistake=mistake,
@@ -99,6 +101,11 @@ def _shard(mistake: str, engine: str, seed: int, scratch: Path) -> Shard:
         scratch=scratch,
         stop_at_first=True,
     )
+
+
+def _size(engine: str, *, alone: bool) -> int:
+    """How much an engine tries: more where it alone shows the mistake."""
+    return ALONE.get(engine, ORDERS[engine]) if alone else ORDERS[engine]
 
 
 def _row(one: str, tallies: list[Tally]) -> Row:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stateful import failures
+from stateful import campaign, failures
 from stateful.trace import read_trace
 
 TOY = "examples.toy_dispatcher:ToyDispatcher"
@@ -15,13 +15,13 @@ TOY = "examples.toy_dispatcher:ToyDispatcher"
 @pytest.fixture
 def one_part(monkeypatch):
     """Only the first of many parts is run: what is done once for each store, and a few operations."""
-    whole = failures.run_shards
+    whole = campaign.run_shards
 
     def run_shards(shards, *rest):
         return whole(shards[:1], *rest)
 
     monkeypatch.setattr(failures, "PARTS", 30)
-    monkeypatch.setattr(failures, "run_shards", run_shards)
+    monkeypatch.setattr(campaign, "run_shards", run_shards)
 
 
 @pytest.mark.usefixtures("one_part")
