@@ -64,9 +64,14 @@ class Broken:
         return len(self.steps) + beside + (self.cut is not None)
 
     @property
-    def rank(self) -> tuple[int, bool, tuple[str, ...], int]:
-        """What makes one trace better than another: shorter, then without lanes, then first in the alphabet."""
-        return self.length, self.scheduled is not None, tuple(s.label for s in self.steps), self.shard
+    def rank(self) -> tuple[bool, int, bool, tuple[str, ...], int]:
+        """What makes one trace better than another: it replays, is shorter, has no lanes, is first in the alphabet.
+
+        What broke when storage failed has for a trace only what led up to it.
+        """
+        only_leads_up = self.engine == "faults"
+        labels = tuple(s.label for s in self.steps)
+        return only_leads_up, self.length, self.scheduled is not None, labels, self.shard
 
 
 @define
