@@ -359,6 +359,9 @@ class ProgramSystem:
         """Judge a complete run: its history, and what comes of it at rest. True if a promise broke, or the one given."""
         self._scheduler.clear()  # watched: a lane may catch its own death and loop
         self._watch.close()
+        for lane, process in zip(self._lanes, self._rig.bench.processes, strict=False):
+            if complete and process.gate is lane:
+                lane.dead = False  # it has come to its end, and its process lives on
         if complete and self.finding is None:
             self.finding = self._explained() or self._at_rest()
         if complete and self.on_complete is not None:
