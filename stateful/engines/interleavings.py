@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from attrs import evolve
-from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from hypothesis import given, seed
 from hypothesis import strategies as st
 
 from model.actions import DEATHS, TICKS, Action, Step, Verb
 from model.properties import ANSWERS
 from model.step import Model
 from model.words import World
+from stateful.engines.machine import settings_for
 from stateful.engines.walk import Chooser, verbs_of
 from stateful.schedules import guard
 from stateful.schedules.catalogue import fitting, programs
@@ -229,7 +230,7 @@ def _generated(rig: ScheduledRig, first_seed: int, size: int, bounds: Bounds, ta
         if stop:
             raise Enough
 
-    test = seed(first_seed)(_settings(size)(given(DRAWN)(one)))
+    test = seed(first_seed)(settings_for(size)(given(DRAWN)(one)))
     try:
         with suppress(Enough):
             test()
@@ -237,18 +238,3 @@ def _generated(rig: ScheduledRig, first_seed: int, size: int, bounds: Bounds, ta
         if troubles:
             raise troubles[0] from None
         raise
-
-
-def _settings(size: int) -> settings:
-    """Only generate: nothing is shrunk, kept or reported, as the reducer and the tally do that."""
-    return settings(
-        max_examples=size,
-        database=None,
-        deadline=None,
-        derandomize=False,
-        print_blob=False,
-        report_multiple_bugs=False,
-        verbosity=Verbosity.quiet,
-        phases=(Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-    )

@@ -73,10 +73,10 @@ def test_sleep_sets_lose_nothing_of_generated_programs_within_a_bound(searched, 
     """The same holds for programs that nobody thought of."""
     bounds = {"preemptions": preemptions, "schedules": 500}
     everything, reduced = (searched(generated(seed), reduce=reduce, **bounds) for reduce in (False, True))
-    if not everything.counts.exhausted:
-        pytest.skip("too many schedules to run them all")
 
-    assert everything.endings == reduced.endings
+    assert reduced.counts.exhausted
+    assert everything.endings <= reduced.endings
+    assert not everything.counts.exhausted or everything.endings == reduced.endings
 
 
 def test_a_program_that_never_ends_is_cut(searched, schema: str) -> None:

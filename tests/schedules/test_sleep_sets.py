@@ -63,10 +63,10 @@ def test_nothing_is_lost_over_two_databases(searched, schema: str, wal: bool) ->
 def test_nothing_is_lost_in_generated_programs(searched, seed: int) -> None:
     """With sleep sets nothing is lost in programs that nobody thought of."""
     everything, reduced = both(searched, generated(seed), schedules=1_000)
-    if not everything.counts.exhausted:
-        pytest.skip("too many schedules to run them all")
 
-    assert everything.all == reduced.all
+    assert reduced.counts.exhausted
+    assert everything.endings <= reduced.endings
+    assert not everything.counts.exhausted or everything.all == reduced.all
 
 
 def test_lanes_that_hardly_meet_are_cut_tenfold(searched, program) -> None:
