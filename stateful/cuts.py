@@ -76,7 +76,7 @@ class Cuts:
             "seed": self.seed,
             "status": str(self.status),
             "totals": dict(sorted(self.totals.items())),
-            "exhaustive": not self.totals["sampled"],
+            "exhaustive": not self.totals["sampled"] and not self.totals["passed"],
             "violated": {p.property_id: p.broken.detail for p in self.properties if p.broken is not None},
             "traces": {property_id: trace.to_json() for property_id, trace in self.traces().items()},
             "unsupported": self.unsupported,

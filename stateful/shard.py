@@ -110,7 +110,10 @@ def _run(shard: Shard, report: Callable[[Tally], None] | None) -> Tally:
         if report is not None:
             tally.on_order = _paced(report)
         started = time.monotonic()
-        _run_engine(shard, rig, tally)
+        try:
+            _run_engine(shard, rig, tally)
+        except UnsupportedStorageError as error:
+            tally.unsupported = str(error)
         tally.seconds = time.monotonic() - started
         tally.on_order = None
         tally.witnesses = rig.judge.witnesses

@@ -94,6 +94,7 @@ def cut(rig: RecordingRig, steps: tuple[Step, ...], tally: Tally, bounds: Bounds
         operations=counts.operations,
         states=counts.states,
         points=counts.points,
+        passed=counts.passed,
         sampled=counts.sampled,
         second=counts.second,
         recoveries=counts.recoveries,

@@ -77,6 +77,8 @@ class Counts:
     operations: int = 0
     states: int = 0
     points: int = 0
+    passed: int = 0
+    """Points that were not cut, as what is stored is too large to cut all."""
     sampled: int = 0
     second: int = 0
     """Crash states of recoveries."""
@@ -120,6 +122,7 @@ class Cutter:
                     yield Loss(finding, cut_of(state), tuple(state.lost(recorded.log)), state.last)
         finally:
             self.counts.points += crashes.counts.points
+            self.counts.passed += crashes.counts.passed
             self.counts.sampled += crashes.counts.sampled
             self.counts.families.update(crashes.counts.families)
 

@@ -11,8 +11,12 @@ from model.possible import Worlds
 from model.words import Stores
 from stateful.judge import Finding
 from stateful.order import Told
+from stateful.storage.abi import UnsupportedStorageError
 from stateful.storage.log import Log
 from stateful.storage.rig import RecordingRig
+
+BYTES_MAX = 512 << 20
+"""How much may be stored when an order begins: each crash state is made of all of it."""
 
 
 @frozen
@@ -41,7 +45,10 @@ class Recorded:
 
 
 def record(rig: RecordingRig, steps: Iterable[Step]) -> Recorded | Finding:
-    """Run an order from empty stores, recorded; a finding if a promise breaks without any power cut."""
+    """Run an order from empty stores, recorded; a finding if a promise breaks without any power cut.
+
+    Raises UnsupportedStorageError where more is stored than can be cut.
+    """
     finding = rig.start()
     if finding is not None:
         return finding
@@ -49,9 +56,15 @@ def record(rig: RecordingRig, steps: Iterable[Step]) -> Recorded | Finding:
 
 
 def go_on(rig: RecordingRig, steps: Iterable[Step]) -> Recorded | Finding:
-    """Run steps on a rig as it is, recorded."""
+    """Run steps on a rig as it is, recorded. Raises UnsupportedStorageError where more is stored than can be cut."""
     before = len(rig.told)
     log = rig.recording.start_recording()
+    size = sum(map(len, log.base.values()))
+    if size > BYTES_MAX:
+        raise UnsupportedStorageError(
+            f"the dispatcher's files hold {size >> 20:,} MiB when an order begins: crash states of more than "
+            f"{BYTES_MAX >> 20:,} MiB are not made; let it begin with less"
+        )
     known, taken = [_known(rig)], []
     log.mark(0)
     try:

@@ -32,6 +32,11 @@ def lines(done: Cuts) -> Iterator[str]:
         f"  {counted(total['points'], 'point')}, {total['sampled']:,} of them sampled; recovered from "
         f"{counted(total['recoveries'], 'state')}, cut a second time there: {counted(total['second'], 'crash state')}"
     )
+    if total["passed"]:
+        yield (
+            f"  SAMPLED: what is stored is too large to cut everywhere; {counted(total['points'], 'point')} of "
+            f"{total['points'] + total['passed']:,} were cut, with a few states at each"
+        )
     if not done.subject.has_ledger:
         yield "  what it stores itself was not judged: its rows cannot be read, only what it makes of them"
     if done.cut_short:

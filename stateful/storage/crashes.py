@@ -4,6 +4,9 @@ Four families. *Tail*: of what is pending, the last operations are lost. *Subset
 write, some of the 512-byte sectors arrive. *Names*: of creations, deletions and renames any are lost or come before
 the data. Up to ``Bounds.exhaustive`` pending operations all subsets are made, which contain the tails and the names;
 above it a sample, drawn with a seed. The same log, bounds and seed give the same states in the same order.
+
+A state costs what its files hold. Where all of them would come to more than ``Bounds.bytes_max``, a sample of the points
+is cut instead, evenly spread, with those right before and after each mark first, and few states at each.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from stateful.storage.log import Files, Log, Mark, Write
 
 SECTOR_BYTES = 512
 _CACHE_BYTES = 64 << 20
+_FILE_BYTES = 4 << 10
+"""What a file costs besides its content."""
 Choice = tuple[Pending, ...]
 
 
@@ -48,6 +53,14 @@ class Bounds:
     """Where there are more: up to so many pending operations on names all subsets are made, else folder by folder."""
     torn: int = 12
     """How many of the last pending writes are torn."""
+    bytes_max: int = 16 << 30
+    """How much all states together may hold, before only some of the points are cut."""
+
+
+FEW = Bounds(exhaustive=3, samples=3, window=2, names=2, torn=1)
+"""What is made at a point that was picked because not all of them can be cut."""
+_STATES_A_POINT, _FEW_A_POINT = 24, 16
+"""How many states a point comes to, about: they are counted before they are known."""
 
 
 @frozen
@@ -81,6 +94,8 @@ class Counts:
     """What was enumerated. ``sampled`` of the ``points`` had more pending than ``Bounds.exhaustive``."""
 
     points: int = 0
+    passed: int = 0
+    """Points that were not cut, for what is stored is too large to cut all of them."""
     sampled: int = 0
     drawn: int = 0
     """How many subsets were drawn at those."""
@@ -93,10 +108,12 @@ class Counts:
     @property
     def is_exhaustive(self) -> bool:
         """Whether every subset of what was pending was made, at every point. Of torn writes only some ever are."""
-        return not self.sampled
+        return not self.sampled and not self.passed
 
     def __str__(self) -> str:
         states = f"{self.distinct:,} crash states at {self.points:,} points"
+        if self.passed:
+            states += f" of {self.points + self.passed:,}"
         if self.is_exhaustive:
             return f"{states}, every subset of what was pending"
         return (
@@ -114,6 +131,9 @@ class Crashes:
         self.log = log
         self.bounds = bounds or Bounds()
         self.seed = seed
+        self._picked = _picked(log, self.bounds.bytes_max)
+        if self._picked is not None:
+            self.bounds = FEW
         self.counts = Counts()
         self._disk = Disk(log.base, ignore_syncs=ignore_syncs)
         self._tears: dict[int, list[Choice]] = {}
@@ -133,10 +153,17 @@ class Crashes:
                 last = self.log.tell(position - 1)
                 if isinstance(operation, Mark):
                     mark, renewed = operation.value, True
+            if self._picked is not None and position not in self._picked:
+                self.counts.passed += 1
+                continue
             pending = tuple(self._disk.pending)
             grew = len(pending) > before and not renewed
             is_complete = self._count(len(pending))
-            for family, choice in self._choices(position, pending, grew, was_complete and not renewed):
+            if self._picked is None:
+                choices = self._choices(position, pending, grew, was_complete and not renewed)
+            else:
+                choices = self._few(position, pending)
+            for family, choice in choices:
                 files = self._new_files(mark, choice)
                 if files is not None:
                     self.counts.distinct += 1
@@ -174,6 +201,17 @@ class Crashes:
                 yield Family.SUBSET, choice
             for choice in self._names(pending):
                 yield Family.NAMES, choice
+        for choice in self._torn(pending):
+            yield Family.TORN, choice
+
+    def _few(self, position: int, pending: Choice) -> Iterator[tuple[Family, Choice]]:
+        """What may survive at a point that was picked: nothing, all, all but the last, and some of the others."""
+        for kept in sorted({0, max(0, len(pending) - 1), len(pending)}):
+            yield Family.TAIL, pending[:kept]
+        for choice in self._sampled(position, pending):
+            yield Family.SUBSET, choice
+        for choice in self._names(pending):
+            yield Family.NAMES, choice
         for choice in self._torn(pending):
             yield Family.TORN, choice
 
@@ -276,6 +314,28 @@ class Crashes:
             self._cached_bytes += len(content)
             known = self._contents[key] = blake2b(content, digest_size=16).digest(), content
         return known
+
+
+def _picked(log: Log, bytes_max: int) -> frozenset[int] | None:
+    """The points that are cut, of a log whose states would hold more than so many bytes; None if all are."""
+    points = len(log) + 1
+    written = sum(len(operation.data) for operation in log.operations if isinstance(operation, Write))
+    size = sum(map(len, log.base.values())) + min(written, _CACHE_BYTES) + _FILE_BYTES * len(log.base)
+    if points * _STATES_A_POINT * size <= bytes_max:
+        return None
+    wanted = max(1, bytes_max // (_FEW_A_POINT * size))
+    marks = [n for n, operation in enumerate(log.operations) if isinstance(operation, Mark)]
+    beside = [*marks, *(n + 1 for n in marks)]  # right after an acknowledgement there is most to lose
+    picked = set(_spread(beside, max(1, wanted // 2)))
+    others = [n for n in range(points) if n not in picked]
+    return frozenset(picked | set(_spread(others, wanted - len(picked))))
+
+
+def _spread(points: Sequence[int], count: int) -> list[int]:
+    """So many of the points, evenly spread, the last among them."""
+    if count >= len(points):
+        return list(points)
+    return [points[len(points) - 1 - n * len(points) // count] for n in range(count)]
 
 
 def _folders(names: Choice) -> set[str]:

@@ -13,6 +13,7 @@ from stateful.storage.abi import UnsupportedStorageError
 from stateful.storage.disk import Disk, Pending
 from stateful.storage.files import RecordingFiles
 from stateful.storage.log import Forget, Log
+from stateful.storage.probe import check_syncs
 from stateful.storage.recorder import Recorder
 from stateful.storage.vfs import RecordingVfs
 
@@ -95,13 +96,15 @@ class RecordingMedium(FolderMedium):
     """Stores as files in ``folder``, recorded from ``start_recording`` until ``stop_recording``.
 
     ``recorder.plan`` makes SQLite's storage calls fail, recorded or not. Putting stores back ends a recording: the
-    harness writes them, and not a subject. Raises UnsupportedStorageError where SQLite cannot be recorded.
+    harness writes them, and not a subject. Raises UnsupportedStorageError where SQLite cannot be recorded, or the
+    folder's file system does not sync.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         super().__init__(folder)
         self.recorder = Recorder(self.folder)
         try:
+            check_syncs(self.folder)
             self._vfs = RecordingVfs(self.recorder)
         except UnsupportedStorageError:
             super().close()

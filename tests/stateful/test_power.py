@@ -17,6 +17,7 @@ from stateful.power.cut import Cut, CutError, Piece, cut_from_json, cut_of, left
 from stateful.power.cutter import Cutter
 from stateful.power.recorded import record
 from stateful.power.reduce import reduced_cut
+from stateful.storage.abi import UnsupportedStorageError
 from stateful.storage.crashes import Bounds, Crashes
 from stateful.storage.rig import RecordingRig
 from stateful.subject import load_subject
@@ -253,3 +254,15 @@ def test_a_cut_is_placed_by_what_was_answered_on_another_subject(rig):
             found.append((done.mark, done.finding is None))
 
     assert [(1, False)] + [(1, True)] * len(KEEPING) == found
+
+
+def test_stores_that_are_too_large_are_unsupported_and_large_ones_are_sampled(rig, monkeypatch):
+    """A shard says why nothing was cut; below that, the totals say at how many points it was."""
+    one = rig()
+    tally = Tally("power", 0)
+    power.cut(one, steps_of(*SHORT[:2]), tally, Bounds(bytes_max=8 << 20), 0)
+    monkeypatch.setattr("stateful.power.recorded.BYTES_MAX", 1)
+
+    assert tally.cuts["passed"] > 0 < tally.cuts["points"] < tally.cuts["passed"]
+    with pytest.raises(UnsupportedStorageError, match="crash states of more than 0 MiB are not made; let it begin"):
+        power.cut(one, steps_of(*SHORT[:2]), tally, FEW, 0)

@@ -179,3 +179,32 @@ def _at_its_end(log: Log, length: int, bounds: Bounds) -> list[CrashState]:
 def _all_choices(position, pending, grew, was_complete):
     for mask in range(1 << len(pending)):
         yield Family.SUBSET, tuple(p for n, p in enumerate(pending) if mask >> n & 1)
+
+
+def test_what_is_too_large_is_cut_at_some_points_which_are_counted() -> None:
+    """A bound on bytes leaves a sample of the points, the last among them; a wide one leaves all."""
+    log = Log({"a": bytes(1 << 20)})
+    for number in range(40):
+        log.write(log.inode_of("a"), number, b"x")
+        if number % 10 == 9:
+            log.mark(number)
+    wide, narrow = Crashes(log, Bounds(bytes_max=1 << 40)), Crashes(log, Bounds(bytes_max=160 << 20))
+    states = list(narrow)
+
+    assert len(list(wide)) > len(states) > 0
+    assert (0, 45) == (wide.counts.passed, wide.counts.points)
+    assert (36, 9) == (narrow.counts.passed, narrow.counts.points)
+    assert {44} <= {s.position for s in states}
+    assert not narrow.counts.is_exhaustive
+    assert "at 9 points of 45" in str(narrow.counts)
+    assert [s.files["a"] for s in states] == [s.files["a"] for s in Crashes(log, Bounds(bytes_max=160 << 20))]
+
+
+def test_where_little_can_be_cut_it_is_still_somewhere() -> None:
+    """A bound below the size of a single state leaves one point, right after the last acknowledgement."""
+    log = log_of_writes(3, bytes(1 << 20))
+    log.mark("told")
+    crashes = Crashes(log, Bounds(bytes_max=1))
+
+    assert {"told"} == {s.mark for s in crashes}
+    assert (1, 4) == (crashes.counts.points, crashes.counts.passed)
