@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from impl.protocol import Files
 
@@ -52,21 +52,24 @@ class Gate:
         raise Crash
 
 
-_execute = sqlite3.Connection.execute
-
-
 class GatedConnection(sqlite3.Connection):
-    """A connection each of whose statements is a boundary, however it is issued."""
+    """A connection each of whose statements is a boundary, however it is issued.
+
+    What it does behind a boundary is whatever comes next in the order of its bases, so that connections of another copy
+    of SQLite are gated by the same code.
+    """
 
     gate: Gate
     store: str
     release: Callable[[GatedConnection], None] | None = None
     """Where the connection goes instead of being closed, if it is pooled."""
+    ungated: ClassVar[Callable[..., sqlite3.Cursor]] = sqlite3.Connection.execute
+    """Run one statement of the harness's own: no boundary."""
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         """Run one statement behind a boundary."""
         self.gate.reach(self.store, sql)
-        return _execute(self, sql, parameters)
+        return self.ungated(sql, parameters)
 
     def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
         """Run one statement with many parameters; a boundary before it."""
@@ -101,6 +104,10 @@ class GatedConnection(sqlite3.Connection):
             self.release(self)
         else:
             super().close()
+
+    def close_for_good(self) -> None:
+        """Close, pooled or not."""
+        super().close()
 
     def drop(self) -> None:
         """What becomes of a connection when its process dies: the open transaction is rolled back."""

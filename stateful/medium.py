@@ -266,7 +266,7 @@ class FolderMedium:
 
         def release(done: GatedConnection) -> None:
             if not self._pools or self._idle.get(name) is not idle:
-                sqlite3.Connection.close(done)
+                done.close_for_good()
             elif done not in idle:
                 if done.in_transaction:
                     done.rollback()
@@ -303,7 +303,7 @@ class FolderMedium:
     @staticmethod
     def _close_idle(connections: list[GatedConnection]) -> None:
         for connection in connections:
-            sqlite3.Connection.close(connection)
+            connection.close_for_good()
 
     def close(self) -> None:
         """Close what is open, and remove the folder if it was made here."""
