@@ -111,7 +111,7 @@ def _cost(name: str, journal: str, synchronous: str) -> Row:
 
         seconds, floor = by_turns(recorded, lambda: 1_000 / rate_of(lambda: _committed(theirs)))
         for connection in (ours, theirs):
-            sqlite3.Connection.close(connection)
+            connection.close_for_good()
     what = f"1,000 recorded commits, {name}"
     return Row(what, "unrecorded", "s", seconds, floor, COST_MAX, higher_is_better=False)
 

@@ -237,6 +237,8 @@ class FolderMedium:
     """Stores as files in ``folder``."""
 
     in_memory = False
+    sqlite_note = ""
+    """What a verdict has to say of the SQLite that the stores are in, where it is not the module's own."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or fast_folder()

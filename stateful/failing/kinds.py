@@ -239,7 +239,7 @@ class LockTaken:
 
     def armed(self, rig: FaultRig, at: int) -> Armed:
         """The lock, which is taken before statement number ``at``."""
-        return ArmedLock(rig=rig, gate=LockingGate(at, self.lock, rig.databases()))
+        return ArmedLock(rig=rig, gate=LockingGate(at, self.lock, rig.databases(), rig.recording.stranger))
 
 
 # -- all of them ----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ It keeps the lock until the operation has ended, so that whoever waits for it wa
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -37,14 +38,18 @@ _STATEMENTS: dict[Lock, tuple[str, ...]] = {
 class LockingGate(Gate):
     """A gate at which somebody else comes in. Only statements to the databases in ``paths``, by file name, are counted.
 
-    ``met`` counts them; ``taken`` says which database was locked, empty where the lock could not be had.
+    ``connect`` opens one of them for whoever comes in. ``met`` counts the statements; ``taken`` says which database was
+    locked, empty where the lock could not be had.
     """
 
-    def __init__(self, at: int, lock: Lock, paths: dict[str, Path]) -> None:
+    def __init__(
+        self, at: int, lock: Lock, paths: dict[str, Path], connect: Callable[[Path], sqlite3.Connection]
+    ) -> None:
         super().__init__()
         self.at = at
         self.lock = lock
         self.paths = paths
+        self._connect = connect
         self.is_armed = False
         self.met = 0
         self.taken = ""
@@ -59,8 +64,9 @@ class LockingGate(Gate):
                 self._take(where)
 
     def _take(self, where: str) -> None:
-        connection = self._connection = sqlite3.connect(self.paths[where], isolation_level=None, timeout=0)
+        connection = self._connection = self._connect(self.paths[where])
         try:
+            connection.execute("PRAGMA busy_timeout = 0")
             for statement in _STATEMENTS[self.lock]:
                 version = connection.execute("PRAGMA user_version").fetchone()[0] if "{" in statement else 0
                 connection.execute(statement.format(version=version)).fetchall()

@@ -13,8 +13,10 @@ from stateful.clock import SharedTime
 from stateful.failing.files import FailingFiles
 from stateful.medium import FolderMedium, View
 from stateful.oracle import LEDGER_FILE
-from stateful.storage.medium import RecordedConnection, RecordingMedium
+from stateful.storage.connections import RecordedConnection
+from stateful.storage.medium import RecordingMedium
 from stateful.storage.rig import RecordingRig
+from stateful.storage.ways import Way
 
 C = TypeVar("C", bound=sqlite3.Connection)
 T = TypeVar("T")
@@ -27,8 +29,8 @@ class FaultMedium(RecordingMedium):
     told_busy = 0
     connections_asked_for = 0
 
-    def __init__(self, folder: Path | None = None) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path | None = None, *, way: Way | None = None) -> None:
+        super().__init__(folder, way=way)
         self.read_only: set[str] = set()
         """The databases that nobody may write to, by their file names."""
 
@@ -39,7 +41,7 @@ class FaultMedium(RecordingMedium):
 
     def look(self, path: Path) -> View:
         """A view that plays back a journal which a fault has left behind, as any process would that came next."""
-        return View(sqlite3.connect(path, isolation_level=None))
+        return View(self.stranger(path))
 
     def _open(self, name: str, factory: type[C]) -> C:
         connection = super()._open(name, factory)
@@ -54,10 +56,10 @@ class FaultMedium(RecordingMedium):
                     raise
 
             connection.checked = counted  # type: ignore[method-assign]
-            sqlite3.Connection.execute(connection, "PRAGMA busy_timeout = 0")  # nobody waits for what will not come
+            connection.ungated("PRAGMA busy_timeout = 0")  # nobody waits for what will not come
             if Path(name).name in self.read_only:
                 # The same errors as with a file that may not be written, which no file is for root.
-                sqlite3.Connection.execute(connection, "PRAGMA query_only = ON")
+                connection.ungated("PRAGMA query_only = ON")
         return connection
 
 
@@ -72,7 +74,7 @@ class FaultRig(RecordingRig):
         return {path.name: self.medium.folder / path for path in (Path(LEDGER_FILE), SINK_FILE)}
 
     def _new_medium(self, *, in_memory: bool, folder: Path | None) -> FolderMedium:
-        self.recording = FaultMedium(folder)
+        self.recording = FaultMedium(folder, way=self._way)
         return self.recording
 
     def _new_bench(self, time: SharedTime) -> Bench:

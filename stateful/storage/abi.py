@@ -1,5 +1,7 @@
 """The part of SQLite's binary interface that a VFS of one's own needs, and the library that ``sqlite3`` itself uses.
 
+A process may hold more than one copy of SQLite, and each has VFSs of its own: a ``Library`` is one of them.
+
 https://www.sqlite.org/c3ref/vfs.html and https://www.sqlite.org/c3ref/io_methods.html
 """
 
@@ -10,7 +12,7 @@ import ctypes
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
+from typing import Any, Protocol
 
 OPEN = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p
@@ -69,6 +71,25 @@ class Vfs(ctypes.Structure):
             )
         ),
     ]
+
+
+class Library(Protocol):
+    """One copy of SQLite, as far as a VFS of one's own needs it."""
+
+    def default(self) -> Vfs:
+        """Its own default VFS, in its own memory."""
+
+    def register(self, vfs: Vfs) -> None:
+        """Make a VFS known to it by its name. The structure must live as long as a connection is open through it."""
+
+    def unregister(self, vfs: Vfs) -> None:
+        """Take it away again, for new connections."""
+
+    def check_shared(self, name: str) -> None:
+        """Raise UnsupportedStorageError unless connections can be opened through a VFS that was registered here."""
+
+    def syncs_folders(self) -> bool:
+        """Whether it was built to sync folders at all."""
 
 
 class UnsupportedStorageError(Exception):
@@ -133,19 +154,6 @@ def _difference(library: Any) -> str:
     return ""
 
 
-def check_shared(name: str) -> None:
-    """Raise UnsupportedStorageError unless the module ``sqlite3`` knows a VFS that was registered here.
-
-    Two copies of one library have the same version and source, and each has its own list.
-    """
-    try:
-        sqlite3.connect(f"file::memory:?vfs={name}", uri=True).close()
-    except sqlite3.OperationalError as error:
-        raise _unsupported(
-            f"SQLite {sqlite3.sqlite_version}", f"the module sqlite3 uses a copy of its own ({error})"
-        ) from error
-
-
 def check_version(methods: IoMethods) -> None:
     """Raise UnsupportedStorageError if a table of file methods is longer than what is copied of it."""
     if methods.iVersion > IO_METHODS_VERSION:
@@ -154,8 +162,38 @@ def check_version(methods: IoMethods) -> None:
         )
 
 
-def syncs_folders() -> bool:
-    """Whether SQLite was built to sync folders at all."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        options = {row[0] for row in connection.execute("PRAGMA compile_options")}
-    return "DISABLE_DIRSYNC" not in options
+class OwnLibrary:
+    """The library that the module ``sqlite3`` uses. Raises UnsupportedStorageError where it is out of reach."""
+
+    def __init__(self) -> None:
+        self._functions = load()
+
+    def default(self) -> Vfs:
+        """Its own default VFS, in its own memory."""
+        return Vfs.from_address(self._functions.sqlite3_vfs_find(None))
+
+    def register(self, vfs: Vfs) -> None:
+        """Make a VFS known to it by its name."""
+        self._functions.sqlite3_vfs_register(ctypes.addressof(vfs), 0)
+
+    def unregister(self, vfs: Vfs) -> None:
+        """Take it away again, for new connections."""
+        self._functions.sqlite3_vfs_unregister(ctypes.addressof(vfs))
+
+    def check_shared(self, name: str) -> None:
+        """Raise UnsupportedStorageError unless the module ``sqlite3`` knows a VFS that was registered here.
+
+        Two copies of one library have the same version and source, and each has its own list.
+        """
+        try:
+            sqlite3.connect(f"file::memory:?vfs={name}", uri=True).close()
+        except sqlite3.OperationalError as error:
+            raise _unsupported(
+                f"SQLite {sqlite3.sqlite_version}", f"the module sqlite3 uses a copy of its own ({error})"
+            ) from error
+
+    def syncs_folders(self) -> bool:
+        """Whether it was built to sync folders at all."""
+        with closing(sqlite3.connect(":memory:")) as connection:
+            options = {row[0] for row in connection.execute("PRAGMA compile_options")}
+        return "DISABLE_DIRSYNC" not in options

@@ -3,85 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stateful.boundaries import GatedConnection, GatedCursor
-from stateful.medium import FolderMedium
+from stateful.boundaries import GatedConnection
+from stateful.medium import FolderMedium, View
 from stateful.storage.abi import UnsupportedStorageError
 from stateful.storage.disk import Disk, Pending
 from stateful.storage.files import RecordingFiles
 from stateful.storage.log import Forget, Log
 from stateful.storage.probe import check_syncs
 from stateful.storage.recorder import Recorder
-from stateful.storage.vfs import RecordingVfs
+from stateful.storage.ways import Way, entered
 
 C = TypeVar("C", bound=sqlite3.Connection)
-T = TypeVar("T")
 _SHARED_MEMORY = "-shm"
 """Gone after a power cut, and made anew by whoever opens the database next."""
-
-
-class RecordedConnection(GatedConnection):
-    """A gated connection through a recorder. What was raised inside SQLite's calls is raised by the statement."""
-
-    recorder: Recorder
-
-    def checked(self, call: Callable[..., T], *arguments: Any) -> T:
-        """What a call returns, unless something was raised in a callback meanwhile."""
-        try:
-            result = call(*arguments)
-        except sqlite3.Error as error:
-            self.recorder.surface(error)
-            raise
-        self.recorder.surface()
-        return result
-
-    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
-        """Run one statement behind a boundary."""
-        return self.checked(super().execute, sql, parameters)
-
-    def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
-        """Run one statement with many parameters; a boundary before it."""
-        return self.checked(super().executemany, sql, parameters)
-
-    def executescript(self, sql: str, /) -> sqlite3.Cursor:
-        """Run a script; a boundary before it."""
-        return self.checked(super().executescript, sql)
-
-    def commit(self) -> None:
-        """Commit behind a boundary."""
-        self.checked(super().commit)
-
-    def rollback(self) -> None:
-        """Roll back; no boundary, as with any gated connection."""
-        self.checked(super().rollback)
-
-    def cursor(self, factory: Any = None, /) -> Any:
-        """A cursor each of whose statements is a boundary."""
-        return super().cursor(factory or RecordedCursor)
-
-
-class RecordedCursor(GatedCursor):
-    """A cursor of a recorded connection."""
-
-    def execute(self, sql: str, parameters: Any = (), /) -> Any:
-        """Run one statement behind a boundary."""
-        return self._checked(super().execute, sql, parameters)
-
-    def executemany(self, sql: str, parameters: Any, /) -> Any:
-        """Run one statement with many parameters; a boundary before it."""
-        return self._checked(super().executemany, sql, parameters)
-
-    def executescript(self, sql: str, /) -> Any:
-        """Run a script; a boundary before it."""
-        return self._checked(super().executescript, sql)
-
-    def _checked(self, call: Callable[..., T], *arguments: Any) -> T:
-        connection: Any = self.connection
-        result: T = connection.checked(call, *arguments)
-        return result
 
 
 def _data(disk: Disk) -> tuple[Pending, ...]:
@@ -96,21 +33,25 @@ class RecordingMedium(FolderMedium):
     """Stores as files in ``folder``, recorded from ``start_recording`` until ``stop_recording``.
 
     ``recorder.plan`` makes SQLite's storage calls fail, recorded or not. Putting stores back ends a recording: the
-    harness writes them, and not a subject. Raises UnsupportedStorageError where SQLite cannot be recorded, or the
-    folder's file system does not sync.
+    harness writes them, and not a subject. Every connection to the folder's databases, the harness's own too, goes
+    through the copy of SQLite that is recorded: two copies in one process take each other's locks away.
+
+    ``way`` forces one way into SQLite. Raises UnsupportedStorageError where SQLite cannot be recorded, or the folder's
+    file system does not sync.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, *, way: Way | None = None) -> None:
         super().__init__(folder)
         self.recorder = Recorder(self.folder)
         try:
             check_syncs(self.folder)
-            self._vfs = RecordingVfs(self.recorder)
+            self._entry = entered(self.recorder, way)
         except UnsupportedStorageError:
             super().close()
             raise
         self.files = RecordingFiles(self.recorder)
         """The file layer that a bench gives to its dispatchers."""
+        self.sqlite_note = self._entry.note
 
     @property
     def log(self) -> Log | None:
@@ -161,22 +102,30 @@ class RecordingMedium(FolderMedium):
 
     def close(self) -> None:
         """Close what is open, and remove the folder if it was made here; then raise what has not surfaced."""
-        self._vfs.close()
+        self._entry.vfs.close()
         super().close()
         self.recorder.surface()
 
+    def look(self, path: Path) -> View:
+        """A view for an oracle."""
+        return View(self._entry.reading(path), path)
+
+    def stranger(self, path: Path) -> sqlite3.Connection:
+        """A connection of somebody else's to one of the databases: neither gated nor recorded."""
+        return self._entry.plain(str(path))
+
     def _open(self, name: str, factory: type[C]) -> C:
+        connection: Any
         if not issubclass(factory, GatedConnection):
-            return super()._open(name, factory)
+            connection = self._entry.plain(name)
+            return connection  # type: ignore[no-any-return]
         try:
-            connection = sqlite3.connect(
-                self._vfs.uri(name), uri=True, isolation_level=None, factory=RecordedConnection
-            )
+            connection = self._entry.recorded(name)
         except sqlite3.Error as error:
             self.recorder.surface(error)
             raise
         connection.recorder = self.recorder
-        return connection  # type: ignore[return-value]  # a subclass of what was asked for
+        return connection  # type: ignore[no-any-return]  # a subclass of what was asked for
 
     def _raise_anchors(self, databases: list[str]) -> None:
         """None: an anchor would be a writer that is not recorded. Stores are put back as bytes."""

@@ -1,7 +1,6 @@
 """What a recorder keeps, whichever way it gets into SQLite: the log, the faults, the open files, and what went wrong.
 
-``vfs`` is the way into the library that the module ``sqlite3`` uses. Another one, for a SQLite that cannot be reached
-from outside, would use the same ``Recorder`` and offer what ``vfs.RecordingVfs`` does: ``uri`` and ``close``.
+``vfs`` is the way into a copy of SQLite, and ``ways`` says which copies there are.
 """
 
 from __future__ import annotations

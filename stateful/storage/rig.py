@@ -11,11 +11,15 @@ from stateful.judge import Finding
 from stateful.medium import FolderMedium
 from stateful.order import Rig
 from stateful.storage.medium import RecordingMedium
+from stateful.storage.ways import Way
 from stateful.subject import Subject
 
 
 class RecordingRig(Rig):
-    """A rig on a ``RecordingMedium``. ``start`` an order, then ``recording.start_recording()``, then ``do`` its steps."""
+    """A rig on a ``RecordingMedium``. ``start`` an order, then ``recording.start_recording()``, then ``do`` its steps.
+
+    ``way`` forces one way into SQLite.
+    """
 
     recording: RecordingMedium
 
@@ -28,7 +32,9 @@ class RecordingRig(Rig):
         folder: Path | None = None,
         workers: int = 2,
         keys: int = 2,
+        way: Way | None = None,
     ) -> None:
+        self._way = way
         super().__init__(subject, contracts, limits, in_memory=False, folder=folder, workers=workers, keys=keys)
 
     def start(self) -> Finding | None:
@@ -41,7 +47,7 @@ class RecordingRig(Rig):
         return finding
 
     def _new_medium(self, *, in_memory: bool, folder: Path | None) -> FolderMedium:
-        self.recording = RecordingMedium(folder)
+        self.recording = RecordingMedium(folder, way=self._way)
         return self.recording
 
     def _new_bench(self, time: SharedTime) -> Bench:

@@ -1,4 +1,4 @@
-"""A VFS for the standard library's ``sqlite3`` that records what SQLite writes below a folder, and makes it fail.
+"""A VFS for one copy of SQLite that records what SQLite writes below a folder, and makes it fail.
 
 It is SQLite's own default VFS under a name of its own: a copy of its structure, with a copy of each table of file
 methods, in which opening, deleting, writing, truncating, syncing and closing lead through Python. Everything else is
@@ -15,9 +15,7 @@ import itertools
 import os
 import sqlite3
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from stateful.storage import abi
 from stateful.storage.log import folder_of
@@ -29,40 +27,36 @@ _serial = itertools.count(1)
 
 
 class RecordingVfs:
-    """The way of one recorder into SQLite, for connections that are opened by ``uri``.
+    """The way of one recorder into a copy of SQLite, for connections that are opened with the VFS called ``name``.
 
     Raises UnsupportedStorageError where there is no way in.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, library: abi.Library) -> None:
         self.name = f"survives-{os.getpid()}-{next(_serial)}"
         self._recorder = recorder
-        self._library = abi.load()
-        self._syncs_folders = abi.syncs_folders()
+        self._library = library
+        self._syncs_folders = library.syncs_folders()
         self._tables: dict[int, abi.IoMethods] = {}
         self._thunks: list[Any] = []
         self._vfs = self._copied()
         # SQLite calls these as long as a connection is open, up to the last moment of the interpreter, and nothing says
         # when that is: they are never collected. What a recorder has recorded is, for ``close`` lets go of it.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
-        self._library.sqlite3_vfs_register(ctypes.addressof(self._vfs), 0)
+        library.register(self._vfs)
         try:
-            abi.check_shared(self.name)
+            library.check_shared(self.name)
         except abi.UnsupportedStorageError:
             self.close()
             raise
 
-    def uri(self, path: Path | str) -> str:
-        """What ``sqlite3.connect(..., uri=True)`` opens a database by, so that it is recorded."""
-        return f"file:{quote(str(path))}?vfs={self.name}"
-
     def close(self) -> None:
         """Take it away from SQLite, for new connections; those that are open are recorded no more."""
-        self._library.sqlite3_vfs_unregister(ctypes.addressof(self._vfs))
+        self._library.unregister(self._vfs)
         self._recorder.log = self._recorder.plan = None
 
     def _copied(self) -> abi.Vfs:
-        default = abi.Vfs.from_address(self._library.sqlite3_vfs_find(None))
+        default = self._library.default()
         vfs = abi.Vfs.from_buffer_copy(default)
         vfs.zName, vfs.pNext = self.name.encode(), None
         vfs.xOpen = self._kept(abi.OPEN, self._opening(default.xOpen))

@@ -237,7 +237,7 @@ def locked(tmp_path) -> Iterator[Callable[..., tuple[LockingGate, sqlite3.Connec
             connection = sqlite3.connect(path, isolation_level=None, timeout=0)
             stack.callback(connection.close)
             connection.execute("CREATE TABLE IF NOT EXISTS t (x)")
-            gate = LockingGate(at, lock, {path.name: path})
+            gate = LockingGate(at, lock, {path.name: path}, lambda path: sqlite3.connect(path, isolation_level=None))
             gate.is_armed = True
             return gate, connection
 

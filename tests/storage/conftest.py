@@ -17,11 +17,13 @@ from attrs import field, frozen
 
 from stateful.boundaries import Gate
 from stateful.medium import fast_folder
+from stateful.storage.connections import RecordedConnection
 from stateful.storage.crashes import Bounds, Counts, Crashes
 from stateful.storage.log import Log
 from stateful.storage.materialise import damage, materialise, opened
-from stateful.storage.medium import RecordedConnection, RecordingMedium
+from stateful.storage.medium import RecordingMedium
 from stateful.storage.plan import Plan
+from stateful.storage.ways import Way
 
 SCHEMA = ("CREATE TABLE a (k INTEGER PRIMARY KEY, text TEXT)", "CREATE TABLE b (k INTEGER PRIMARY KEY)")
 
@@ -45,7 +47,7 @@ class Recorded:
     def connect(self, name: str = "a.sqlite3") -> RecordedConnection:
         connection = self.medium.connect(Gate(), self.medium.folder / name)
         assert isinstance(connection, RecordedConnection)
-        self.stack.callback(sqlite3.Connection.close, connection)
+        self.stack.callback(connection.close_for_good)
         return connection
 
     def add(self, key: int, connection: sqlite3.Connection | None = None) -> None:
@@ -66,13 +68,19 @@ class Recorded:
         return log
 
 
+@pytest.fixture(params=Way)
+def way(request: pytest.FixtureRequest) -> Way:
+    """Each way into SQLite."""
+    return request.param
+
+
 @pytest.fixture
-def recorded() -> Iterator[Callable[..., Recorded]]:
+def recorded(way: Way) -> Iterator[Callable[..., Recorded]]:
     """A recorded database under a journal mode and a setting of ``synchronous``, closed in the end."""
     with ExitStack() as stack:
 
         def make(journal: str = "DELETE", synchronous: str = "EXTRA") -> Recorded:
-            medium = RecordingMedium()
+            medium = RecordingMedium(way=way)
             stack.callback(medium.close)
             db = Recorded(medium, stack)
             execute = db.connection.execute

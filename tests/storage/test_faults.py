@@ -199,7 +199,7 @@ def test_what_surfaces_nowhere_else_surfaces_in_the_end(recorded) -> None:
     db.medium.start_recording()
     db.add(1)
     db.fail(Stumbling(1, ZeroDivisionError("mine")))
-    sqlite3.Connection.close(db.connection)
+    db.connection.close_for_good()
     with pytest.raises(ZeroDivisionError, match="mine"):
         db.medium.stop_recording()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from stateful.boundaries import Gate
 from stateful.storage.disk import Disk
 from stateful.storage.medium import RecordingMedium
+from stateful.storage.ways import Way
 
 class Death:
     # Ends the process inside a storage call, before it is done.
@@ -25,7 +26,7 @@ class Death:
             os._exit(9)
 
 def child(at, folder, out):
-    medium = RecordingMedium(folder)
+    medium = RecordingMedium(folder, way=Way(sys.argv[2]))
     connection = medium.connect(Gate(), folder / "a.sqlite3")
     connection.execute("PRAGMA journal_mode = " + sys.argv[1]).fetchall()
     connection.execute("PRAGMA synchronous = EXTRA")
@@ -73,9 +74,9 @@ print(json.dumps([deaths, differing]))
 
 
 @pytest.mark.parametrize(("journal", "least"), [("DELETE", 40), ("TRUNCATE", 40), ("PERSIST", 40), ("WAL", 20)])
-def test_a_killed_process_leaves_the_log_applied_in_full(in_python, journal, least) -> None:
+def test_a_killed_process_leaves_the_log_applied_in_full(in_python, way, journal, least) -> None:
     """At each storage call the process ends inside it: the files are the log so far, nothing of it lost."""
-    deaths, differing = json.loads(in_python(DIES_AT_EACH_CALL, journal))
+    deaths, differing = json.loads(in_python(DIES_AT_EACH_CALL, journal, way))
 
     assert [] == differing
     assert deaths >= least

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 
 import pytest
@@ -11,6 +10,7 @@ from stateful.boundaries import Gate
 from stateful.storage.disk import Disk
 from stateful.storage.log import Create, Delete, Log, Rename, Sync, SyncFolder, Truncate, Write
 from stateful.storage.medium import RecordingMedium
+from stateful.storage.ways import Way
 
 JOURNALS = ["DELETE", "TRUNCATE", "PERSIST", "WAL"]
 
@@ -43,7 +43,7 @@ def test_closing_is_recorded(recorded, journal) -> None:
     db = recorded(journal, "FULL")
     log = db.medium.start_recording()
     db.add(1)
-    sqlite3.Connection.close(db.connection)
+    db.connection.close_for_good()
 
     assert [] == db.medium.strays(log)
     assert ("WAL" == journal) == any(isinstance(o, Delete) and o.path.endswith("-wal") for o in log.operations)
@@ -107,14 +107,15 @@ def test_a_file_that_lost_its_name_before_is_not_mistaken(recorded) -> None:
     assert any(isinstance(o, Write) for o in log.operations)
 
 
-def test_recorders_know_nothing_of_each_other() -> None:
+@pytest.mark.parametrize("ways", [(Way.CTYPES, Way.CTYPES), (Way.APSW, Way.APSW), (Way.CTYPES, Way.APSW)])
+def test_recorders_know_nothing_of_each_other(ways) -> None:
     """Each has a log and a VFS of its own."""
-    with closing(RecordingMedium()) as one, closing(RecordingMedium()) as two:
+    with closing(RecordingMedium(way=ways[0])) as one, closing(RecordingMedium(way=ways[1])) as two:
         logs = one.start_recording(), two.start_recording()
         for medium in (one, two):
             connection = medium.connect(Gate(), medium.folder / "a.sqlite3")
             connection.execute("CREATE TABLE t (n)")
-            sqlite3.Connection.close(connection)
+            connection.close_for_good()
             if medium is one:
                 one.stop_recording()
         assert [True, True] == [

@@ -18,6 +18,7 @@ from stateful.storage.crashes import Bounds, Crashes
 from stateful.storage.log import Log, Rename, SyncFolder
 from stateful.storage.materialise import damage, materialise
 from stateful.storage.rig import RecordingRig
+from stateful.storage.ways import Way
 from stateful.subject import load_subject
 from stateful.verdict import Tally
 
@@ -30,12 +31,12 @@ DATABASES = ("ledger.sqlite3", "sink/sink.sqlite3")
 
 
 @pytest.fixture
-def rig() -> Iterator[Callable[..., RecordingRig]]:
+def rig(way: Way) -> Iterator[Callable[..., RecordingRig]]:
     """A recording rig for the SQLite dispatcher under the named contract choices, closed in the end."""
     with ExitStack() as stack:
 
         def make(**choices: str) -> RecordingRig:
-            return stack.enter_context(RecordingRig(load_subject(), contracts_from(choices)))
+            return stack.enter_context(RecordingRig(load_subject(), contracts_from(choices), way=way))
 
         yield make
 

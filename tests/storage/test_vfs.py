@@ -14,6 +14,7 @@ from stateful.boundaries import Gate
 from stateful.storage import abi
 from stateful.storage.abi import UnsupportedStorageError
 from stateful.storage.medium import RecordingMedium
+from stateful.storage.ways import Way
 
 
 def test_it_is_the_modules_own_library() -> None:
@@ -30,15 +31,14 @@ def test_it_is_the_modules_own_library() -> None:
     assert ["sqlite3"] == ["sqlite3" for home in homes if "sqlite3" in Path(home).name]
 
 
-def test_the_module_knows_the_vfs(recorded) -> None:
-    """A connection of the standard library is opened through the recorder, and no longer when it is closed."""
+def test_sqlite_knows_the_vfs(recorded) -> None:
+    """A connection is opened through the recorder, and no longer when it is closed."""
     db = recorded()
-    uri = db.medium._vfs.uri(db.medium.folder / "b.sqlite3")
-    sqlite3.connect(uri, uri=True).close()
-    db.medium._vfs.close()
+    db.connect("b.sqlite3")
+    db.medium._entry.vfs.close()
 
-    with pytest.raises(sqlite3.OperationalError, match="no such vfs"):
-        sqlite3.connect(uri, uri=True)
+    with pytest.raises(sqlite3.Error, match="no such vfs"):
+        db.connect("c.sqlite3")
 
 
 def test_without_a_way_in_it_says_why_and_what_to_do(monkeypatch) -> None:
@@ -81,31 +81,20 @@ def test_a_copy_of_the_same_library_is_refused(monkeypatch) -> None:
     monkeypatch.setattr(abi, "load", Copy)
 
     with pytest.raises(UnsupportedStorageError, match=r"uses a copy of its own .no such vfs"):
-        RecordingMedium()
-
-
-def test_a_recorder_needs_a_way_in(monkeypatch, tmp_path) -> None:
-    """A medium that cannot record is refused when it is made, not when it is too late."""
-
-    def nothing() -> None:
-        raise UnsupportedStorageError("no way in")
-
-    monkeypatch.setattr(abi, "load", nothing)
-
-    with pytest.raises(UnsupportedStorageError):
-        RecordingMedium(tmp_path)
+        RecordingMedium(way=Way.CTYPES)
 
 
 @pytest.mark.parametrize("journal", ["DELETE", "WAL"])
 @pytest.mark.parametrize("closes", ["", "medium.close(); del medium; gc.collect()"])
-def test_a_connection_may_outlive_its_recorder(in_python, tmp_path, journal, closes) -> None:
+def test_a_connection_may_outlive_its_recorder(in_python, tmp_path, way, journal, closes) -> None:
     """Whatever is closed first, or never, the interpreter ends as it should, with nothing on stderr."""
     script = """
 import gc, sys
 from pathlib import Path
 from stateful.boundaries import Gate
 from stateful.storage.medium import RecordingMedium
-medium = RecordingMedium(Path(sys.argv[3]))
+from stateful.storage.ways import Way
+medium = RecordingMedium(Path(sys.argv[3]), way=Way(sys.argv[4]))
 connection = medium.connect(Gate(), medium.folder / "a.sqlite3")
 connection.execute("PRAGMA journal_mode = " + sys.argv[1]).fetchall()
 connection.execute("CREATE TABLE t (n)")
@@ -117,14 +106,14 @@ connection.execute("INSERT INTO t VALUES (2)")
 connection.execute("ROLLBACK")
 print("done")
 """
-    assert "done\n" == in_python(script, journal, closes, tmp_path)
+    assert "done\n" == in_python(script, journal, closes, tmp_path, way)
 
 
-def test_a_folder_may_be_reached_by_a_symbolic_link(tmp_path) -> None:
+def test_a_folder_may_be_reached_by_a_symbolic_link(tmp_path, way) -> None:
     """SQLite names files by their real path; the record does not care."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    medium = RecordingMedium(tmp_path / "link")
+    medium = RecordingMedium(tmp_path / "link", way=way)
     log = medium.start_recording()
     connection = medium.connect(Gate(), medium.folder / "a.sqlite3")
     connection.execute("CREATE TABLE t (n)")
@@ -133,7 +122,7 @@ def test_a_folder_may_be_reached_by_a_symbolic_link(tmp_path) -> None:
 
     assert ("a.sqlite3", "b") == (log.path_of(log.inode_of("a.sqlite3")), log.path_of(log.inode_of("b")))
     assert [] == medium.strays(log)
-    sqlite3.Connection.close(connection)
+    connection.close_for_good()
     medium.close()
 
 
@@ -143,13 +132,12 @@ def test_threads_are_recorded_in_the_order_in_which_they_write(recorded) -> None
     log = medium.start_recording()
 
     def work(name: str) -> None:
-        path = medium.folder / name
-        connection = sqlite3.connect(medium._vfs.uri(path), uri=True, isolation_level=None)
+        connection = medium.connect(Gate(), medium.folder / name)
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("CREATE TABLE t (n)")
         for n in range(30):
             connection.execute("INSERT INTO t VALUES (?)", (n,))
-        connection.close()
+        connection.close_for_good()
 
     threads = [threading.Thread(target=work, args=(f"{n}.sqlite3",)) for n in range(3)]
     for thread in threads:
