@@ -29,10 +29,11 @@ class RaisedInProcessError(RuntimeError):
 
 @frozen
 class Late:
-    """What became of a call after its attempt had ended: evidence, not an answer."""
+    """What became of a call after its attempt had ended: evidence, not an answer. ``attempt`` counts from 1."""
 
     value: Any = None
     error: BaseException | None = None
+    attempt: int = 0
 
 
 class Run(Protocol):
@@ -40,72 +41,129 @@ class Run(Protocol):
 
     answer: asyncio.Future[Any]
 
-    async def stop(self) -> bool:
+    @property
+    def lives(self) -> bool:
+        """Whether it still runs."""
+
+    async def stop(self, grace_ms: float) -> bool:
         """End it as far as can be. True if the caller was cancelled while it waited for the end."""
 
+    def keep(self) -> None:
+        """Keep as evidence what it brought after its time."""
 
-async def ended(future: asyncio.Future[Any]) -> bool:
+
+async def ended(future: asyncio.Future[Any], within_ms: float | None = None) -> bool:
     """Wait until ``future`` has ended, through any cancellation of the caller; whether there was one."""
     cancelled = False
+    loop = asyncio.get_running_loop()
+    until = None if within_ms is None else loop.time() + within_ms / 1000
     while not future.done():
+        left = None if until is None else max(0.0, until - loop.time())
         try:
-            await asyncio.wait({future})
+            done, _pending = await asyncio.wait({future}, timeout=left)
         except asyncio.CancelledError:
             cancelled = True
+        else:
+            if not done:
+                break
     return cancelled
 
 
-class TaskRun:
+def settled(answer: asyncio.Future[Any]) -> tuple[Any, BaseException | None]:
+    """The value or the exception of a future that has ended."""
+    if answer.cancelled():
+        return None, asyncio.CancelledError()
+    error = answer.exception()
+    return (answer.result(), None) if error is None else (None, error)
+
+
+class _Kept:
+    """What all runs share: their number, and where evidence goes."""
+
+    answer: asyncio.Future[Any]
+
+    def __init__(self, number: int, late: Callable[[Late], None]) -> None:
+        self.number = number
+        self._late = late
+
+    def keep(self) -> None:
+        """Keep as evidence what it brought after its time; silence is none."""
+        value, error = settled(self.answer) if self.answer.done() else (None, asyncio.CancelledError())
+        if not isinstance(error, (ConnectionError, TimeoutError, asyncio.CancelledError)):
+            self._late(Late(value, error, self.number))
+
+
+class TaskRun(_Kept):
     """An async call as a task of the running loop."""
 
-    def __init__(self, call: Callable[[], Awaitable[Any]]) -> None:
+    def __init__(self, call: Callable[[], Awaitable[Any]], number: int, late: Callable[[Late], None]) -> None:
+        super().__init__(number, late)
         self.answer: asyncio.Future[Any] = asyncio.ensure_future(call())
 
-    async def stop(self) -> bool:
-        """Interrupt it at its next await, and wait until its clean-up has run."""
+    @property
+    def lives(self) -> bool:
+        """Whether it ignores its interruption."""
+        return not self.answer.done()
+
+    async def stop(self, grace_ms: float) -> bool:
+        """Interrupt it at its next await, and wait until its clean-up has run, but not for ever."""
+        if self.answer.done():
+            return False
         self.answer.cancel()
-        return await ended(self.answer)
+        cancelled = await ended(self.answer, grace_ms)
+        if not self.answer.done():
+            self.answer.add_done_callback(lambda _answer: self.keep())
+        return cancelled
 
 
-class ThreadRun:
-    """A plain call in a daemon thread, which nothing can end. ``late`` gets what nobody waits for any more."""
+class ThreadRun(_Kept):
+    """A plain call in a daemon thread, which nothing can end."""
 
-    def __init__(self, call: Callable[[], Any], late: list[Late]) -> None:
+    def __init__(self, call: Callable[[], Any], number: int, late: Callable[[Late], None]) -> None:
+        super().__init__(number, late)
         self._loop = asyncio.get_running_loop()
         self.answer: asyncio.Future[Any] = self._loop.create_future()
-        self._late = late
         self._abandoned = False
         self.thread = threading.Thread(target=self._work, args=(call,), daemon=True, name="attempt")
         self.thread.start()
 
     def _work(self, call: Callable[[], Any]) -> None:
         try:
-            found = Late(call())
+            found = Late(call(), attempt=self.number)
         except BaseException as error:  # noqa: BLE001  # whatever it is, somebody else's thread must hear of it
-            found = Late(error=error)
+            found = Late(error=error, attempt=self.number)
         try:
             self._loop.call_soon_threadsafe(self._deliver, found)
         except RuntimeError:  # the loop has been closed: nobody waits any more
-            self._late.append(found)
+            self._late(found)
 
     def _deliver(self, found: Late) -> None:
         if self._abandoned:
-            self._late.append(found)
+            self._late(found)
         elif found.error is None:
             self.answer.set_result(found.value)
         else:
             self.answer.set_exception(found.error)
 
-    async def stop(self) -> bool:
+    @property
+    def lives(self) -> bool:
+        """Whether the thread still runs."""
+        return self.thread.is_alive()
+
+    async def stop(self, grace_ms: float) -> bool:
         """Wait no longer; the thread lives on, and what it brings later is evidence."""
         self._abandoned = not self.answer.done()
         return False
 
 
-class ProcessRun:
+class ProcessRun(_Kept):
     """A plain call in a forked process that leads a process group of its own."""
 
-    def __init__(self, call: Callable[[], Any]) -> None:
+    lives = False
+    """Once it was stopped."""
+
+    def __init__(self, call: Callable[[], Any], number: int, late: Callable[[Late], None]) -> None:
+        super().__init__(number, late)
         self._loop = asyncio.get_running_loop()
         self.answer: asyncio.Future[Any] = self._loop.create_future()
         self._data = bytearray()
@@ -141,7 +199,7 @@ class ProcessRun:
         else:
             self.answer.set_exception(error)
 
-    async def stop(self) -> bool:
+    async def stop(self, grace_ms: float) -> bool:
         """Kill it with all that it started, reap it, and read what it may have answered meanwhile."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)

@@ -76,10 +76,15 @@ class Request:
 
 @frozen
 class SinkAnswer:
-    """A sink's answer; ``receipt`` names the effect where there is one."""
+    """A sink's answer; ``receipt`` names the effect where there is one.
+
+    A client of a real service makes PERMANENT of a 4xx, TRANSIENT of a 429 and of a 503, with its ``Retry-After``, and
+    raises NoAnswerError for any other 5xx: whoever fails in the middle may have acted.
+    """
 
     verdict: Verdict
     receipt: str = ""
+    retry_after_ms: int | None = None
 
 
 class StoppedError(Exception):

@@ -63,7 +63,7 @@ class TransportRepeats(SqliteDispatcher):
     def apply(self, permit: Permit) -> Answer:
         """Send, and send again after a silence."""
         try:
-            return self._understood(self.site.sink.apply(permit.request))
+            return self.understood(self.site.sink.apply(permit.request))
         except NoAnswerError:
             return super().apply(permit)
 

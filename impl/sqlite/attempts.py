@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from impl.protocol import Answer, Permit, Request, SinkAnswer, Verdict
+from impl.runner.ending import Standing
 from impl.sqlite.book import ENDED, LEASE_GONE, NO_ANSWER, NO_INTENT, OK, Book, refused
 from impl.sqlite.rows import Entry
 from impl.sqlite.rules import Operation
@@ -22,6 +23,16 @@ class Attempts(Book):
     AUTHORISE: ClassVar[str] = "UPDATE intents SET state = 'dispatching', attempts = ?, in_doubt = ? WHERE key = ?"
     COMPLETE: ClassVar[str] = "UPDATE intents SET state = 'completed', receipt = ?, in_doubt = 0 WHERE key = ?"
     SETTLE: ClassVar[str] = "UPDATE intents SET state = ?, cleaned = ?, in_doubt = 0 WHERE key = ?"
+
+    def standing(self, key: str) -> Standing | None:
+        """Where an intent stands now; None if there is none. Raises a StoreError."""
+        return self._transact(self._standing, key)
+
+    def _standing(self, now_ms: int, key: str) -> Standing | None:
+        entry = self._entry(key)
+        if entry is None:
+            return None
+        return Standing(State(entry.state), entry.receipt, entry.attempts, self._not_after_ms(entry))
 
     # -- before the send --------------------------------------------------------------------------------------
 

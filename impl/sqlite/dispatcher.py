@@ -6,7 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
+from impl.attempts import AttemptRunner
 from impl.protocol import Answer, Decision, Json, NoAnswerError, Overdue, Permit, Request, SinkAnswer, Site, Verdict
+from impl.runner import Draws, OperationRunner, Policy
+from impl.runner.runner import AnySink
 from impl.sqlite.book import NO_ANSWER
 from impl.sqlite.checkpoint import CheckpointFile
 from impl.sqlite.errors import UnavailableStoreError
@@ -25,6 +28,7 @@ class SqliteDispatcher:
 
     ledger_class: ClassVar[type[Ledger]] = Ledger
     checkpoint_class: ClassVar[type[CheckpointFile]] = CheckpointFile
+    runner_class: ClassVar[type[OperationRunner]] = OperationRunner
     after_silence: ClassVar[Answer] = NO_ANSWER
     """What a send without an answer means: neither success nor failure."""
 
@@ -121,9 +125,10 @@ class SqliteDispatcher:
             answer = self.site.sink.apply(permit.request)
         except NoAnswerError:
             return self.after_silence
-        return self._understood(answer)
+        return self.understood(answer)
 
-    def _understood(self, answer: SinkAnswer) -> Answer:
+    def understood(self, answer: SinkAnswer) -> Answer:
+        """What a sink's answer says about the effect: there is one, there is none, or nobody knows."""
         kind = _ACTED.get(answer.verdict)
         if kind is not None and answer.receipt:
             return Answer(kind, receipt=answer.receipt)
@@ -146,6 +151,20 @@ class SqliteDispatcher:
         except NoAnswerError:
             return NO_ANSWER
         return self.ledger.reconcile(key, token, found)
+
+    def runner(
+        self,
+        sink: AnySink,
+        policy: Policy | None = None,
+        *,
+        draws: Draws,
+        attempts: AttemptRunner | None = None,
+    ) -> OperationRunner:
+        """A runner of this dispatcher's operations, which sends to ``sink``.
+
+        Raises PolicyError, or CallNotFitError where the sink does not fit the contract of the attempt's timeout.
+        """
+        return self.runner_class(self, sink, policy, draws=draws, attempts=attempts)
 
     # -- the checkpoint ---------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from impl.attempts import AttemptRunner, CallNotFitError, LoopTimer, TimeoutNotPositiveError
+from impl.attempts import AttemptRunner, CallNotFitError, TimeoutNotPositiveError
 from impl.isolation import Late, RaisedInProcessError
 from impl.protocol import NoAnswerError
 from model.contracts import AttemptTimeout
@@ -231,7 +231,6 @@ def test_the_loop_keeps_time_by_default() -> None:
     passed_s = loop.time()
     loop.close()
 
-    assert isinstance(AttemptRunner().timer, LoopTimer)
     assert (Kind.UNKNOWN, 3_600) == (attempt.kind, passed_s)
 
 
@@ -355,7 +354,7 @@ def test_what_clean_up_answers_is_evidence() -> None:
     attempt, runner = cooperative(stubborn, then=ring)
 
     assert Kind.UNKNOWN is attempt.kind
-    assert [Late("receipt")] == runner.late
+    assert [Late("receipt", attempt=1)] == runner.late
 
 
 def test_what_clean_up_raises_is_evidence() -> None:
@@ -441,7 +440,7 @@ def test_a_thread_lives_on_and_its_answer_is_evidence() -> None:
 
         bell.ring()
         attempt = await runner.run(books, timeout_ms=50)
-        (thread,) = runner.lingering
+        (thread,) = [run.thread for run in runner.lingering]
         assert [] == runner.late
         release.set()
         thread.join()
@@ -451,7 +450,7 @@ def test_a_thread_lives_on_and_its_answer_is_evidence() -> None:
     attempt, runner = asyncio.run(main())
 
     assert (Kind.UNKNOWN, None) == (attempt.kind, attempt.value)
-    assert [Late("receipt")] == runner.late
+    assert [Late("receipt", attempt=1)] == runner.late
     assert [] == runner.lingering
     assert 1 == runner.timed_out
 
@@ -468,11 +467,11 @@ def test_a_thread_may_outlive_the_loop() -> None:
         return runner
 
     runner = asyncio.run(main())
-    (thread,) = runner.lingering
+    (thread,) = [run.thread for run in runner.lingering]
     release.set()
     thread.join()
 
-    assert [Late(value=True)] == runner.late
+    assert [Late(value=True, attempt=1)] == runner.late
 
 
 def test_a_cancelled_thread_is_left_alone() -> None:
@@ -491,7 +490,7 @@ def test_a_cancelled_thread_is_left_alone() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        (thread,) = runner.lingering
+        (thread,) = [run.thread for run in runner.lingering]
         release.set()
         thread.join()
         await asyncio.sleep(0)

@@ -1,0 +1,459 @@
+"""The rule as a timed automaton: alarms ring in the order of their time, and in every order where that is the same.
+
+Whatever the runner does in no time at all is an alarm of the present instant, so that anything else of that instant may
+come before it. ``outcomes`` follows every order; where a run ends is its outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from attrs import evolve, frozen
+
+from model.attempts.script import BACK_MS, LATE_MS, RETRY_AFTER_MS, TRAVEL_MS, Event, EventKind, Said
+from model.attempts.setup import Setup
+from model.attempts.told import End, Told
+from model.contracts import AttemptTimeout, Cancellation, Deadline, Fencing, Idempotency, Retry
+from model.words import IN_FLIGHT, TERMINAL, State
+
+Alarm = tuple[int, str, int]
+"""When, what, and which send or event."""
+
+_CALL = frozenset({"send", "arrive", "answer", "limit", "cut", "grace", "record"})
+_THREAD = frozenset({"send", "arrive", "answer"})
+"""What a thread goes on with when nobody waits for it."""
+_RUNNER = _CALL | {"wake", "keep", "asks", "fence", "told", "ask-limit", "resume"}
+
+
+@frozen
+class Now:
+    """Everything at one instant."""
+
+    now_ms: int = 0
+    phase: str = "over"
+    """``attempt``, ``waiting``, ``asking`` or ``over``."""
+    alarms: tuple[Alarm, ...] = ()
+    sends_ms: tuple[int, ...] = ()
+    tokens: tuple[int, ...] = ()
+    """Of each authorised send, its token."""
+    acted: tuple[str, ...] = ()
+    """Of each, what the sink made of it: ``done``, ``replayed``, ``late``, ``stale``, ``transient``, ``permanent``."""
+    effects: int = 0
+    fence: int = 0
+    state: State = State.PENDING
+    attempts: int = 0
+    in_doubt: bool = False
+    wish: bool = False
+    """Whether a cancellation is noted."""
+    high: int = 0
+    lease_until_ms: int | None = None
+    token: int = 0
+    tries: int = 0
+    """How often this run was authorised."""
+    got: str = ""
+    """How the present attempt ended, where it has."""
+    aim: str = ""
+    """What an answer of the sink is wanted for: ``go on`` or ``settle``."""
+    heard: str = ""
+    """``found``, ``absent``, or nothing."""
+    is_cancelled: bool = False
+    is_interrupted: bool = False
+    lingers: bool = False
+    ends: tuple[tuple[End, int], ...] = ()
+    cleaned: int = 0
+
+
+@lru_cache(maxsize=200_000)
+def outcomes(setup: Setup, answers: tuple[Said, ...], events: tuple[Event, ...]) -> frozenset[Told]:
+    """Everything that may come of an operation whose requests get these answers, one after the other.
+
+    An operation that sends more often than there are answers is not allowed to: it finds no outcome.
+    """
+    automaton = _Automaton(setup, answers, events)
+    first = Now(alarms=tuple(sorted((e.at_ms, "event", n) for n, e in enumerate(events))))
+    found: set[Told] = set()
+    seen = {first}
+    stack = [first]
+    while stack:
+        now = stack.pop()
+        if not now.alarms:
+            found.add(_told(now))
+            continue
+        for then in automaton.next(now):
+            if then not in seen:
+                seen.add(then)
+                stack.append(then)
+    return frozenset(found)
+
+
+def _told(now: Now) -> Told:
+    return Told(now.sends_ms, now.effects, now.state, now.attempts, now.ends, now.cleaned)
+
+
+class _Automaton:
+    def __init__(self, setup: Setup, answers: tuple[Said, ...], events: tuple[Event, ...]) -> None:
+        contracts = setup.contracts
+        self.setup, self.answers, self.events = setup, answers, events
+        self.fenced = contracts.fencing is Fencing.SINK_AND_LEDGER
+        self.binds = contracts.idempotency is Idempotency.SINK
+        self.remembers = contracts.idempotency is not Idempotency.NONE
+        self.has_deadline = contracts.deadline is Deadline.ABSOLUTE
+        self.isolation = contracts.attempt_timeout
+
+    def next(self, now: Now) -> Iterator[Now]:
+        """What may come next: any of the alarms of the earliest instant."""
+        at_ms = now.alarms[0][0]
+        for alarm in now.alarms:
+            if alarm[0] != at_ms:
+                return
+            rest = tuple(a for a in now.alarms if a is not alarm)
+            name = alarm[1].replace("-", "_")
+            yield getattr(self, f"_{name}")(evolve(now, now_ms=max(now.now_ms, at_ms), alarms=rest), alarm[2])
+
+    def _set(self, now: Now, name: str, after_ms: int = 0, n: int = 0, **changes: object) -> Now:
+        """Set an alarm, once."""
+        alarm = (now.now_ms + after_ms, name, n)
+        alarms = now.alarms if alarm in now.alarms else tuple(sorted((*now.alarms, alarm)))
+        return evolve(now, alarms=alarms, **changes)  # type: ignore[arg-type]
+
+    @staticmethod
+    def _without(now: Now, names: frozenset[str]) -> Now:
+        """Drop the runner's alarms of these names; a request that is late is on its way whoever waits."""
+        return evolve(now, alarms=tuple(a for a in now.alarms if a[1] not in names))
+
+    # -- what comes from outside ------------------------------------------------------------------------------
+
+    def _event(self, now: Now, n: int) -> Now:
+        event = self.events[n]
+        match event.kind:
+            case EventKind.START:
+                run = evolve(now, token=0, tries=0, is_cancelled=False, is_interrupted=False, lingers=False, got="")
+                return self._claim(run, "go on")
+            case EventKind.CANCEL:
+                return self._cancelled(now)
+            case EventKind.INTERRUPT:
+                return self._interrupted(now)
+            case EventKind.KILL:
+                if now.phase == "over":
+                    return now
+                return self._over(self._without(now, _RUNNER), End.KILLED)
+            case EventKind.STALL:
+                until = event.until_ms
+                alarms = sorted((max(at, until) if at <= until else at, name, k) for at, name, k in now.alarms)
+                return evolve(now, now_ms=max(now.now_ms, until), alarms=tuple(alarms))
+
+    def _cancelled(self, now: Now) -> Now:
+        if now.state in TERMINAL:
+            return now
+        if self.setup.contracts.cancellation is Cancellation.FORCEFUL:
+            now = evolve(now, state=State.CANCELLED)
+        elif now.state in IN_FLIGHT:
+            now = evolve(now, wish=True)
+        else:
+            now = evolve(now, state=State.CANCELLED, lease_until_ms=None)
+        if now.phase == "over":
+            return now
+        now = evolve(now, is_cancelled=True)
+        if now.phase == "attempt":
+            return self._to_cut(now)
+        return self._set(self._without(now, frozenset({"wake"})), "keep") if now.phase == "waiting" else now
+
+    def _interrupted(self, now: Now) -> Now:
+        if now.phase == "over":
+            return now
+        now = evolve(now, is_interrupted=True)
+        if now.phase == "attempt":
+            return self._to_cut(now)
+        if now.phase == "waiting":
+            return self._set(self._without(now, frozenset({"wake"})), "keep")
+        return self._set(now, "resume")
+
+    # -- the lease --------------------------------------------------------------------------------------------
+
+    def _holds(self, now: Now) -> bool:
+        if not self.fenced:
+            return True
+        return now.lease_until_ms is not None and now.now_ms < now.lease_until_ms
+
+    def _claim(self, now: Now, aim: str) -> Now:
+        now = evolve(now, aim=aim, heard="")
+        reopens = now.state is State.COMPLETED and not self.remembers
+        if now.state in TERMINAL and not reopens:
+            return self._refused(now)
+        held = now.lease_until_ms is not None and now.now_ms < now.lease_until_ms
+        if held and self.setup.contracts.fencing is not Fencing.NONE:
+            return self._refused(now)
+        if now.state in IN_FLIGHT and self.fenced:
+            return self._ask(now)
+        return self._granted(now)
+
+    def _granted(self, now: Now) -> Now:
+        doubt = now.state is State.DISPATCHING
+        now = evolve(
+            now,
+            high=now.high + 1,
+            token=now.high + 1,
+            lease_until_ms=now.now_ms + self.setup.lease_ms,
+            state=State.UNKNOWN if doubt else now.state,
+            in_doubt=now.in_doubt or doubt,
+        )
+        if now.state not in IN_FLIGHT:
+            return self._settled(now)
+        return self._reconciled(now) if now.heard else self._ask(now)
+
+    def _ask(self, now: Now) -> Now:
+        """Ask the sink about the key; under fencing it refuses older tokens from then on."""
+        now = self._set(now, "asks", phase="asking", heard="")
+        return self._set(now, "ask-limit", self.setup.attempt_ms)
+
+    def _asks(self, now: Now, _n: int) -> Now:
+        return self._set(now, "fence", TRAVEL_MS)
+
+    def _fence(self, now: Now, _n: int) -> Now:
+        """The question arrives; its answer is on its way."""
+        token = now.token if not self.fenced or self._is_reasked(now) else now.high + 1
+        fence = max(now.fence, token) if self.fenced else now.fence
+        return self._set(now, "told", BACK_MS, fence=fence, got="found" if now.effects else "absent")
+
+    def _is_reasked(self, now: Now) -> bool:
+        """Whether the lease is held already and only the answer is wanted."""
+        return now.lease_until_ms is not None and now.token == now.high and self._holds(now)
+
+    def _told(self, now: Now, _n: int) -> Now:
+        return self._set(now, "resume", heard=now.got)
+
+    def _ask_limit(self, now: Now, _n: int) -> Now:
+        return self._set(now, "resume")
+
+    def _resume(self, now: Now, _n: int) -> Now:
+        now = self._without(now, frozenset({"asks", "fence", "told", "ask-limit", "resume"}))
+        holds = now.token and now.token == now.high and now.lease_until_ms is not None
+        if not now.heard:
+            if now.is_interrupted:
+                return self._left(now)
+            if self.fenced and not holds:
+                return self._refused(now)
+            return self._settled(now)
+        if now.state in TERMINAL:
+            return self._refused(now)
+        if self.fenced and not holds:
+            return self._granted(now)
+        return self._reconciled(now)
+
+    def _reconciled(self, now: Now) -> Now:
+        if now.heard == "found":
+            return self._settled(evolve(now, state=State.COMPLETED, in_doubt=False, lease_until_ms=None))
+        return self._settled(self._no_effect(now, final=False))
+
+    def _no_effect(self, now: Now, *, final: bool) -> Now:
+        """What becomes of an intent that has no effect and none in flight."""
+        if now.wish:
+            state = State.CANCELLED
+        elif final or now.attempts >= self.setup.max_attempts:
+            state = State.FAILED
+        elif self._is_late(now):
+            state = State.EXPIRED
+        else:
+            return evolve(now, state=State.PENDING, in_doubt=False)
+        return evolve(now, state=state, in_doubt=False, lease_until_ms=None)
+
+    def _is_late(self, now: Now) -> bool:
+        return self.has_deadline and now.now_ms >= self.setup.deadline_ms
+
+    def _settled(self, now: Now) -> Now:
+        """The lease is there, and nothing is in doubt that can be settled."""
+        if now.is_interrupted:
+            return self._left(now)
+        return self._finished(now) if now.aim == "settle" else self._authorise(now)
+
+    # -- one attempt ------------------------------------------------------------------------------------------
+
+    def _authorise(self, now: Now) -> Now:
+        if now.state is State.COMPLETED and self.remembers:
+            return self._over(now, End.REPLAYED)
+        is_over = now.state in TERMINAL and now.state is not State.COMPLETED
+        if is_over or not self._holds(now) or now.wish or self._is_late(now):
+            return self._refused(now)
+        if now.attempts >= self.setup.max_attempts:
+            return self._refused(now)
+        now = evolve(
+            now,
+            phase="attempt",
+            attempts=now.attempts + 1,
+            tries=now.tries + 1,
+            in_doubt=now.in_doubt or now.state in IN_FLIGHT,
+            state=State.DISPATCHING,
+            tokens=(*now.tokens, now.token),
+            acted=(*now.acted, ""),
+            got="",
+        )
+        n = len(now.tokens) - 1
+        limit_ms = self.setup.attempt_ms
+        if self.has_deadline:
+            limit_ms = min(limit_ms, self.setup.deadline_ms - now.now_ms)
+        return self._set(self._set(now, "send", 0, n), "limit", limit_ms, n)
+
+    def _send(self, now: Now, n: int) -> Now:
+        if self._is_late(now):
+            waits = now.phase == "attempt" and n == len(now.tokens) - 1
+            return self._to_cut(evolve(now, got="late")) if waits else now
+        k = len(now.sends_ms)
+        if k >= len(self.answers):
+            return evolve(now, alarms=((now.now_ms, "never", 0),))
+        now, said = evolve(now, sends_ms=(*now.sends_ms, now.now_ms)), self.answers[k]
+        at = 100 * n + k  # which send, and which answer
+        match said:
+            case Said.HANG:
+                return now
+            case Said.LATE:
+                return self._set(now, "arrive-late", self.setup.attempt_ms + LATE_MS, at)
+            case Said.RESET_BEFORE:
+                return self._set(now, "answer", TRAVEL_MS, at)
+        return self._set(now, "arrive", TRAVEL_MS, at)
+
+    def _never(self, now: Now, _n: int) -> Now:
+        """A send that nothing allows: it leads to no outcome."""
+        return evolve(now, alarms=((now.now_ms, "never", 0),))
+
+    def _arrive(self, now: Now, at: int) -> Now:
+        n, k = divmod(at, 100)
+        said = self.answers[k]
+        if said in {Said.TOO_MANY, Said.TOO_MANY_UNTIL}:
+            acted = "transient"
+        elif self.fenced and now.tokens[n] < now.fence:
+            acted = "stale"
+        elif self.binds and now.effects:
+            acted = "replayed"
+        elif said is Said.BAD_REQUEST:
+            acted = "permanent"
+        elif self._is_late(now):
+            acted = "late"
+        else:
+            acted = "done"
+        fence = max(now.fence, now.tokens[n]) if acted in {"done", "replayed"} and self.fenced else now.fence
+        results = (*now.acted[:n], acted, *now.acted[n + 1 :])
+        now = evolve(now, acted=results, effects=now.effects + (acted == "done"), fence=fence)
+        if said in {Said.SILENT, Said.LATE}:
+            return now
+        return self._set(now, "answer", self.setup.attempt_ms - TRAVEL_MS if said is Said.EDGE else BACK_MS, at)
+
+    _arrive_late = _arrive
+
+    def _answer(self, now: Now, at: int) -> Now:
+        n, k = divmod(at, 100)
+        if n != len(now.tokens) - 1 or now.phase != "attempt":
+            return now  # nobody waits for it any more
+        said = self.answers[k]
+        if said in {Said.RESET_BEFORE, Said.RESET_AFTER, Said.FAILED}:
+            return self._to_cut(evolve(now, got="silence"))
+        return self._to_cut(evolve(now, got="unclear" if said is Said.MALFORMED else now.acted[n]))
+
+    def _limit(self, now: Now, n: int) -> Now:
+        return self._to_cut(now) if now.phase == "attempt" else now
+
+    def _to_cut(self, now: Now) -> Now:
+        if any(a[1] in {"cut", "grace", "record"} for a in now.alarms):
+            return now
+        return self._set(now, "cut")
+
+    def _cut(self, now: Now, _n: int) -> Now:
+        """The attempt ends: by its answer, or else by force."""
+        n = len(now.tokens) - 1
+        was_sent = not any(a[1] == "send" for a in now.alarms)
+        now = self._without(now, frozenset({"limit"}))
+        if now.got:
+            return self._set(self._without(now, frozenset({"arrive", "answer"})), "record")
+        if self.isolation is AttemptTimeout.THREAD:
+            return self._set(now, "record", got="silence", lingers=True)
+        now = self._without(now, _THREAD)
+        if not was_sent or self.isolation is AttemptTimeout.PROCESS:
+            return self._set(now, "record", got="silence")
+        if self.answers[len(now.sends_ms) - 1] is Said.HANG:
+            return self._set(now, "grace", self.setup.grace_ms, n)
+        return self._set(now, "record", got="silence", cleaned=now.cleaned + 1)
+
+    def _grace(self, now: Now, _n: int) -> Now:
+        return self._set(now, "record", got="silence", lingers=True)
+
+    def _record(self, now: Now, _n: int) -> Now:
+        """The ledger hears what the attempt came to; the run ends, or goes on."""
+        got, now = now.got, evolve(now, got="")
+        if got in {"done", "replayed"}:
+            if now.state not in TERMINAL:
+                now = evolve(now, state=State.COMPLETED, in_doubt=False, lease_until_ms=None)
+            return (
+                self._left(now)
+                if now.is_interrupted
+                else self._over(now, End.EFFECT if got == "done" else End.REPLAYED)
+            )
+        if now.state not in TERMINAL:
+            if got in {"silence", "unclear"} or now.in_doubt:
+                now = evolve(now, state=State.UNKNOWN, in_doubt=True)
+            else:
+                errors_can_be_final = self.setup.contracts.retry is Retry.TRANSIENT
+                now = self._no_effect(now, final=got == "permanent" and errors_can_be_final)
+        if now.is_interrupted:
+            return self._left(now)
+        gives_up = got in {"unclear", "stale"} and self.setup.contracts.retry is Retry.TRANSIENT
+        if now.state in TERMINAL or gives_up:
+            return self._refused(now)
+        wait_ms = 0 if now.is_cancelled else self._wait_ms(now, got)
+        return self._set(now, "wake", wait_ms, phase="waiting") if wait_ms > 0 else self._kept(now)
+
+    def _wait_ms(self, now: Now, got: str) -> int:
+        wait_ms = self.setup.waits_ms[now.tries - 1]
+        if got == "transient" and self.answers[len(now.sends_ms) - 1] is Said.TOO_MANY_UNTIL:
+            wait_ms = max(wait_ms, RETRY_AFTER_MS)
+        return min(wait_ms, self.setup.deadline_ms - now.now_ms) if self.has_deadline else wait_ms
+
+    # -- between two, and the end -----------------------------------------------------------------------------
+
+    def _wake(self, now: Now, _n: int) -> Now:
+        return self._set(now, "keep")
+
+    def _keep(self, now: Now, _n: int) -> Now:
+        return self._left(now) if now.is_interrupted else self._kept(now)
+
+    def _kept(self, now: Now) -> Now:
+        """Before another attempt: the lease is renewed, or taken anew."""
+        if now.lingers and self.fenced:
+            return self._claim(evolve(self._released(now), lingers=False), "go on")
+        if now.lease_until_ms is not None and self._holds(now):
+            return self._authorise(evolve(now, lease_until_ms=now.now_ms + self.setup.lease_ms))
+        return self._claim(now, "go on")
+
+    def _released(self, now: Now) -> Now:
+        may = now.lease_until_ms is not None and self._holds(now) and now.state is not State.DISPATCHING
+        return evolve(now, lease_until_ms=None) if may else now
+
+    def _refused(self, now: Now) -> Now:
+        """No further attempt: what is in doubt is settled with the sink, once, if it can be."""
+        if now.is_interrupted:
+            return self._left(now)
+        if now.token and now.state in IN_FLIGHT and now.aim != "settle":
+            return self._claim(self._released(now), "settle")
+        return self._finished(now)
+
+    def _finished(self, now: Now) -> Now:
+        if now.token:
+            now = self._released(now)
+            lapsed = now.lease_until_ms is not None and now.now_ms >= now.lease_until_ms
+            if lapsed:
+                now = evolve(now, lease_until_ms=None)
+            if now.lease_until_ms is None and now.state is State.PENDING and self._is_late(now):
+                now = evolve(now, state=State.EXPIRED)
+        if now.state is State.COMPLETED:
+            return self._over(now, End.REPLAYED)
+        if now.state in TERMINAL:
+            return self._over(now, End.NO_EFFECT)
+        return self._over(now, End.UNKNOWN if now.state in IN_FLIGHT else End.REFUSED)
+
+    def _left(self, now: Now) -> Now:
+        """The worker is to end: it gives the lease back."""
+        return self._over(self._released(now) if now.token else now, End.INTERRUPTED)
+
+    def _over(self, now: Now, end: End) -> Now:
+        lives_on = self.isolation is AttemptTimeout.THREAD and end is not End.KILLED
+        now = self._without(now, _RUNNER - _THREAD if lives_on else _RUNNER)
+        return evolve(now, phase="over", ends=(*now.ends, (end, now.now_ms)), got="", heard="", aim="", lingers=False)
