@@ -50,6 +50,11 @@ class Cuts:
         return next((t.unsupported for t in self.tallies if t.unsupported), "")
 
     @property
+    def sqlite_note(self) -> str:
+        """What has to be said of the SQLite that was recorded; empty where it was that of the module ``sqlite3``."""
+        return next((t.sqlite_note for t in self.tallies if t.sqlite_note), "")
+
+    @property
     def status(self) -> Status:
         """A violation outweighs doubt, and doubt outweighs survival."""
         if any(p.status is Status.VIOLATED for p in self.properties):
@@ -83,7 +88,7 @@ class Cuts:
             "cut_short": self.cut_short,
             "failed_shards": [t.failed for t in self.tallies if t.failed],
             "timing": {"seconds": round(self.seconds, 3)},
-        }
+        } | ({"sqlite_note": self.sqlite_note} if self.sqlite_note else {})
 
 
 def cut_orders(

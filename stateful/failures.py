@@ -58,6 +58,11 @@ class Failures:
         return next((t.unsupported for t in self.tallies if t.unsupported), "")
 
     @property
+    def sqlite_note(self) -> str:
+        """What has to be said of the SQLite that was recorded; empty where it was that of the module ``sqlite3``."""
+        return next((t.sqlite_note for t in self.tallies if t.sqlite_note), "")
+
+    @property
     def left_over(self) -> list[str]:
         """What could not be swept to the end."""
         return sorted(x for t in self.tallies for x in t.left_over)
@@ -126,7 +131,7 @@ class Failures:
             "cut_short": self.cut_short,
             "failed_shards": [t.failed for t in self.tallies if t.failed],
             "timing": {"seconds": round(self.seconds, 3)},
-        }
+        } | ({"sqlite_note": self.sqlite_note} if self.sqlite_note else {})
 
 
 def fail_everything(

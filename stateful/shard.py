@@ -106,6 +106,7 @@ def _run(shard: Shard, report: Callable[[Tally], None] | None) -> Tally:
         tally.unsupported = str(error)
         return tally
     with rig_of_shard as rig:
+        tally.sqlite_note = rig.medium.sqlite_note
         rig.recorder = shard.record
         if report is not None:
             tally.on_order = _paced(report)

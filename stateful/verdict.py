@@ -94,6 +94,8 @@ class Tally:
     failed: str = ""
     unsupported: str = ""
     """Why this engine can do nothing with the subject."""
+    sqlite_note: str = ""
+    """What has to be said of the SQLite that was recorded, where it was not that of the module ``sqlite3``."""
     schedules: Counter[str] = field(factory=Counter)
     """What an engine that schedules has done: programs, schedules, nodes, crash states and so on."""
     cuts: Counter[str] = field(factory=Counter)

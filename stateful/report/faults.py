@@ -33,6 +33,8 @@ def lines(done: Failures) -> Iterator[str]:
     )
     for left in done.left_over:
         yield f"  LEFT OVER: {left}"
+    if done.sqlite_note:
+        yield f"  {done.sqlite_note}"
     if done.cut_short:
         yield f"  CUT SHORT: {done.cut_short}; this is what was found so far"
     for tally in done.tallies:

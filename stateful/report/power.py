@@ -39,6 +39,8 @@ def lines(done: Cuts) -> Iterator[str]:
         )
     if not done.subject.has_ledger:
         yield "  what it stores itself was not judged: its rows cannot be read, only what it makes of them"
+    if done.sqlite_note:
+        yield f"  {done.sqlite_note}"
     if done.cut_short:
         yield f"  CUT SHORT: {done.cut_short}; this is what was found so far"
     for tally in done.tallies:

@@ -71,6 +71,8 @@ class Recorded:
 @pytest.fixture(params=Way)
 def way(request: pytest.FixtureRequest) -> Way:
     """Each way into SQLite."""
+    if request.param is Way.APSW:
+        pytest.importorskip("apsw")
     return request.param
 
 
