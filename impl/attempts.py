@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from attrs import define, field, frozen
 
-from impl.isolation import Late, ProcessRun, Run, TaskRun, ThreadRun, ended, settled
+from impl.isolation import Late, ProcessRun, Run, TaskRun, ThreadRun, done_within, ended, settled
 from model.contracts import AttemptTimeout
 from model.words import Kind
 
@@ -123,7 +123,7 @@ class AttemptRunner:
         """Wait for the answer or the end of the time; whether the caller was cancelled meanwhile."""
         if self.timer is None:
             try:
-                await asyncio.wait({run.answer}, timeout=timeout_ms / 1000)
+                await done_within(run.answer, timeout_ms / 1000)
             except asyncio.CancelledError:
                 return True
             return False

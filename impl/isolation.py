@@ -52,6 +52,29 @@ class Run(Protocol):
         """Keep as evidence what it brought after its time."""
 
 
+async def done_within(future: asyncio.Future[Any], timeout_s: float | None) -> bool:
+    """Wait until ``future`` is done or the time is up; whether it is. A cancellation ends the wait alone.
+
+    What ``asyncio.wait`` does for many futures, for one: most of what an attempt costs is waited for here.
+    """
+    loop = asyncio.get_running_loop()
+    bell = loop.create_future()
+
+    def ring(_done: object = None) -> None:
+        if not bell.done():
+            bell.set_result(None)
+
+    timer = None if timeout_s is None else loop.call_later(timeout_s, ring)
+    future.add_done_callback(ring)
+    try:
+        await bell
+    finally:
+        if timer is not None:
+            timer.cancel()
+        future.remove_done_callback(ring)
+    return future.done()
+
+
 async def ended(future: asyncio.Future[Any], within_ms: float | None = None) -> bool:
     """Wait until ``future`` has ended, through any cancellation of the caller; whether there was one."""
     cancelled = False
@@ -60,12 +83,10 @@ async def ended(future: asyncio.Future[Any], within_ms: float | None = None) -> 
     while not future.done():
         left = None if until is None else max(0.0, until - loop.time())
         try:
-            done, _pending = await asyncio.wait({future}, timeout=left)
+            if not await done_within(future, left):
+                break
         except asyncio.CancelledError:
             cancelled = True
-        else:
-            if not done:
-                break
     return cancelled
 
 
