@@ -29,8 +29,8 @@ class EndNotAbsorbing(Ledger):
 class DuplicateStartsAgain(Ledger):
     """A message that is delivered twice is worked on twice."""
 
-    def _submit(self, now_ms: int, key: str, text: str, digest: str) -> Answer:
-        answer = super()._submit(now_ms, key, text, digest)
+    def _submit(self, now_ms: int, key: str, text: str, digest: str, deadline_ms: int | None = None) -> Answer:
+        answer = super()._submit(now_ms, key, text, digest, deadline_ms)
         if answer.kind is Kind.REPLAYED:
             self._execute(self.END, ("pending", key))
         return answer

@@ -56,9 +56,12 @@ class SqliteDispatcher:
 
     # -- clients ----------------------------------------------------------------------------------------------
 
-    def submit(self, key: str, payload: Json) -> Answer:
-        """Store an intent durably. OK, REPLAYED (same payload, with the receipt if any) or REFUSED (another)."""
-        return self.ledger.submit(key, payload)
+    def submit(self, key: str, payload: Json, deadline_ms: int | None = None) -> Answer:
+        """Store an intent durably. OK, REPLAYED (same payload, with the receipt if any) or REFUSED (another).
+
+        ``deadline_ms`` brings the deadline of a new intent forward to an instant of its client's.
+        """
+        return self.ledger.submit(key, payload, deadline_ms)
 
     def decide(self, decision: Decision) -> Answer:
         """Store an approver's decision. UNKNOWN where a denial may come too late."""

@@ -31,18 +31,24 @@ class Intents(Book):
 
     # -- submit -----------------------------------------------------------------------------------------------
 
-    def submit(self, key: str, payload: Json) -> Answer:
-        """Store an intent. OK, REPLAYED for the same payload, REFUSED for another or for what is not JSON."""
+    def submit(self, key: str, payload: Json, deadline_ms: int | None = None) -> Answer:
+        """Store an intent. OK, REPLAYED for the same payload, REFUSED for another or for what is not JSON.
+
+        ``deadline_ms`` is an instant that its client will not wait beyond: it can bring the deadline of a new intent
+        forward, and changes nothing about one that is there.
+        """
         try:
             text, digest = self._text(payload), self._digest(payload)
         except CanonicalizationError as error:
             return refused(f"payload is not canonical JSON: {error}")
-        return self._operate(self._submit, key, text, digest)
+        return self._operate(self._submit, key, text, digest, deadline_ms)
 
-    def _submit(self, now_ms: int, key: str, text: str, digest: str) -> Answer:
+    def _submit(self, now_ms: int, key: str, text: str, digest: str, deadline_ms: int | None = None) -> Answer:
         entry = self._entry(key)
         if entry is None:
-            self._execute(self.SUBMIT, (key, digest, text, self._deadline_ms(now_ms)))
+            limit_ms = self._deadline_ms(now_ms)
+            end_ms = limit_ms if deadline_ms is None else min(limit_ms, deadline_ms)
+            self._execute(self.SUBMIT, (key, digest, text, end_ms))
             return OK
         if self._is_same_payload(entry, digest):
             return Answer(Kind.REPLAYED, receipt=entry.receipt)

@@ -279,6 +279,15 @@ def test_the_request_carries_the_stored_payload_and_deadline(build):
     assert house.sink.seen == [Request("k1", ROOM, token, 600)]
 
 
+@pytest.mark.parametrize(("asked_ms", "stored_ms"), [(599, 599), (600, 600), (601, 600)])
+def test_a_client_brings_its_deadline_forward(house, asked_ms, stored_ms):
+    """An intent's deadline is its client's or the limit's, whichever is sooner, and a second submission moves neither."""
+    worker = house.worker()
+    worker.submit("k1", ROOM, asked_ms)
+    worker.submit("k1", ROOM, 1)
+    assert (stored_ms,) == house.row("intents", "deadline_ms")
+
+
 def test_without_an_absolute_deadline_none_is_sent(build):
     """A limit of each attempt bounds nothing at the sink."""
     house = build(deadline=Deadline.PER_ATTEMPT)
