@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from model.attempts.script import BACK_MS, LATE_MS, RETRY_AFTER_MS, TRAVEL_MS, Event, EventKind, Said
 from model.attempts.setup import Setup
 from model.attempts.told import End, Told
-from model.contracts import AttemptTimeout, Cancellation, Deadline, Fencing, Idempotency, Retry
+from model.contracts import ApprovalGate, AttemptTimeout, Cancellation, Deadline, Fencing, Idempotency, Retry
 from model.words import IN_FLIGHT, TERMINAL, State
 
 Alarm = tuple[int, str, int]
@@ -99,6 +99,8 @@ class _Automaton:
         self.binds = contracts.idempotency is Idempotency.SINK
         self.remembers = contracts.idempotency is not Idempotency.NONE
         self.has_deadline = contracts.deadline is Deadline.ABSOLUTE
+        self.spends = contracts.approval is ApprovalGate.BOUND
+        """Whether what was approved once was approved for one effect."""
         self.isolation = contracts.attempt_timeout
 
     def next(self, now: Now) -> Iterator[Now]:
@@ -212,13 +214,8 @@ class _Automaton:
 
     def _fence(self, now: Now, _n: int) -> Now:
         """The question arrives; its answer is on its way."""
-        token = now.token if not self.fenced or self._is_reasked(now) else now.high + 1
-        fence = max(now.fence, token) if self.fenced else now.fence
+        fence = max(now.fence, now.high + 1) if self.fenced else now.fence
         return self._set(now, "told", BACK_MS, fence=fence, got="found" if now.effects else "absent")
-
-    def _is_reasked(self, now: Now) -> bool:
-        """Whether the lease is held already and only the answer is wanted."""
-        return now.lease_until_ms is not None and now.token == now.high and self._holds(now)
 
     def _told(self, now: Now, _n: int) -> Now:
         return self._set(now, "resume", heard=now.got)
@@ -228,18 +225,13 @@ class _Automaton:
 
     def _resume(self, now: Now, _n: int) -> Now:
         now = self._without(now, frozenset({"asks", "fence", "told", "ask-limit", "resume"}))
-        holds = now.token and now.token == now.high and now.lease_until_ms is not None
         if not now.heard:
             if now.is_interrupted:
                 return self._left(now)
-            if self.fenced and not holds:
-                return self._refused(now)
-            return self._settled(now)
+            return self._refused(now) if self.fenced else self._settled(now)
         if now.state in TERMINAL:
             return self._refused(now)
-        if self.fenced and not holds:
-            return self._granted(now)
-        return self._reconciled(now)
+        return self._granted(now) if self.fenced else self._reconciled(now)
 
     def _reconciled(self, now: Now) -> Now:
         if now.heard == "found":
@@ -275,7 +267,7 @@ class _Automaton:
         is_over = now.state in TERMINAL and now.state is not State.COMPLETED
         if is_over or not self._holds(now) or now.wish or self._is_late(now):
             return self._refused(now)
-        if now.attempts >= self.setup.max_attempts:
+        if now.attempts >= self.setup.max_attempts or (now.state is State.COMPLETED and self.spends):
             return self._refused(now)
         now = evolve(
             now,

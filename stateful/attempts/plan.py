@@ -12,7 +12,8 @@ from stateful.spoken import shown
 FIELD = "attempts"
 ATTEMPTS_MAX = 5
 _KINDS = tuple(k for k in EventKind if k is not EventKind.START)
-_NAMES = ("max_attempts", "answers", "events", "ties")
+AGAIN_MAX = 9
+_NAMES = ("max_attempts", "answers", "events", "ties", "again")
 _EVENT_NAMES = ("do", "at_ms", "turn", "until_ms")
 
 
@@ -45,11 +46,13 @@ class Plan:
     events: tuple[Planned, ...] = ()
     ties: tuple[int, ...] = field(default=())
     """Of timers that are due at one instant, which comes next, each time; the first where nothing is said."""
+    again: int = 0
+    """How often the operation is run once more, whatever came of it: another layer that retries."""
 
     @property
     def length(self) -> int:
         """How many steps it takes to tell it."""
-        return len(self.answers) + len(self.events) + sum(1 for tie in self.ties if tie)
+        return len(self.answers) + len(self.events) + sum(1 for tie in self.ties if tie) + self.again
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in a trace."""
@@ -58,6 +61,7 @@ class Plan:
             "answers": [str(said) for said in self.answers],
             "events": [event.to_json() for event in self.events],
             "ties": list(self.ties),
+            "again": self.again,
         }
 
 
@@ -81,6 +85,7 @@ def plan_from_json(raw: Any) -> Plan:
         answers=tuple(Said(said) for said in answers),
         events=tuple(_event(one) for one in events),
         ties=tuple(_number(tie, "a tie", 0, 99) for tie in ties),
+        again=_number(raw.get("again", 0), "again", 0, AGAIN_MAX),
     )
 
 

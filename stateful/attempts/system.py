@@ -90,16 +90,30 @@ class LoopClock:
 
 
 @frozen
+class Moment:
+    """Something that happened, as a story tells it."""
+
+    at_ms: int
+    what: str
+    answer: str = ""
+    changes: tuple[str, ...] = ()
+
+
+@frozen
 class Ran:
-    """What one run, or two of them, met and came to."""
+    """What an operation met, and what its runs came to."""
 
     plan: Plan
     events: tuple[Event, ...]
     told: Told
     turns: int
+    receipts: tuple[str, ...] = ()
+    """The receipts that runs and cancellations came back with."""
+    cancelled: tuple[Kind, ...] = ()
+    """What whoever cancelled was told."""
     trouble: str = ""
     """What a runner raised, or that it never ended; empty if neither."""
-    lines: tuple[str, ...] = ()
+    story: tuple[Moment, ...] = ()
 
 
 @define
@@ -173,13 +187,13 @@ class AttemptSystem:
 
     # -- running ----------------------------------------------------------------------------------------------
 
-    def run(self, max_attempts: int, asked: Asked) -> Ran:
-        """Run the operation once, and once more if it was ended from outside."""
-        return _Course(self, max_attempts, asked).run()
+    def run(self, max_attempts: int, asked: Asked, *, again: int = 0, keep_story: bool = False) -> Ran:
+        """Run the operation, once more wherever that was ended from outside, and ``again`` so often after that."""
+        return _Course(self, max_attempts, asked, again, keep_story=keep_story).run()
 
-    def replay(self, plan: Plan) -> Ran:
+    def replay(self, plan: Plan, *, keep_story: bool = False) -> Ran:
         """Run what a plan says."""
-        return self.run(plan.max_attempts, asked_by(plan))
+        return self.run(plan.max_attempts, asked_by(plan), again=plan.again, keep_story=keep_story)
 
     def standing(self) -> tuple[State, int]:
         """Where the intent stands, and how many attempts were counted, by rows."""
@@ -188,10 +202,13 @@ class AttemptSystem:
 
 
 class _Course:
-    """One run of an operation, or two of them."""
+    """The runs of one operation."""
 
-    def __init__(self, system: AttemptSystem, max_attempts: int, asked: Asked) -> None:
+    def __init__(
+        self, system: AttemptSystem, max_attempts: int, asked: Asked, again: int, *, keep_story: bool
+    ) -> None:
         system.medium.put_back()
+        self.again = self._again_left = again
         self.system, self.asked, self.max_attempts = system, asked, max_attempts
         self.loop = system.loop
         self.loop.reset()
@@ -203,7 +220,10 @@ class _Course:
         self.ties: list[int] = []
         self.events: list[Event] = []
         self.ends: list[tuple[End, int]] = []
-        self.lines: list[str] = []
+        self.receipts: list[str] = []
+        self.cancelled: list[Kind] = []
+        self.story: list[Moment] | None = [] if keep_story else None
+        self._seen: tuple[State, int, int] = (State.PENDING, 0, 0)
         self.task: asyncio.Task[Any] | None = None
         self.runner: Any = None
         self.has_started = False
@@ -213,7 +233,6 @@ class _Course:
 
     def run(self) -> Ran:
         trouble = ""
-        turns = 0
         try:
             again = self._once(0)
             while again is not None:
@@ -232,13 +251,24 @@ class _Course:
             ends=tuple(self.ends),
             cleaned=self.sink.cleaned,
         )
-        plan = Plan(self.max_attempts, tuple(self.answers), tuple(self.planned), tuple(self.ties))
-        return Ran(plan, tuple(self.events), told, turns, trouble, tuple(self.lines))
+        plan = Plan(self.max_attempts, tuple(self.answers), tuple(self.planned), tuple(self.ties), self.again)
+        self._watch()
+        return Ran(
+            plan,
+            tuple(self.events),
+            told,
+            turns,
+            tuple(self.receipts),
+            tuple(self.cancelled),
+            trouble,
+            tuple(self.story or ()),
+        )
 
     def _once(self, start_ms: int) -> int | None:
         """One worker's run, from its start; when another is to take over, or None."""
         self._wait_until(start_ms)
         self.events.append(Event(EventKind.START, self.loop.now_ms))
+        self._tell(f"w{len(self.ends) + 1} starts")
         self.has_started = False
         site = self.system._site(None, self.files, self.max_attempts, f"w{len(self.ends) + 1}")  # noqa: SLF001
         dispatcher = self.system.subject.make(site)
@@ -252,11 +282,16 @@ class _Course:
         except Frozen:
             end = End.KILLED
         self.ends.append((end, self.loop.now_ms))
+        self._tell(f"the run ends: {end}")
         self.task = None
         if end is End.KILLED:
             return self.loop.now_ms + self.system.setup.lease_ms
         dispatcher.close()
-        return self.loop.now_ms + 1 if end is End.INTERRUPTED else None
+        if end is not End.INTERRUPTED:
+            if not self._again_left:
+                return None
+            self._again_left -= 1
+        return self.loop.now_ms + 1
 
     def _policy(self) -> Any:
         from impl.runner import Policy
@@ -268,14 +303,16 @@ class _Course:
         self.others = []
         self.task = self.loop.create_task(self._run())
         await asyncio.wait({self.task})
-        ended_ms = self.loop.now_ms
-        if self.others:
-            await asyncio.wait(self.others)
-        assert ended_ms <= self.loop.now_ms
+        for other in self.others:
+            ending = await other
+            self.cancelled.append(ending.kind)
+            self.receipts += [ending.receipt] if ending.receipt else []
         try:
-            return ENDS[self.task.result().kind]
+            ending = self.task.result()
         except asyncio.CancelledError:
             return End.INTERRUPTED
+        self.receipts += [ending.receipt] if ending.receipt else []
+        return ENDS[ending.kind]
 
     async def _run(self) -> Any:
         self.has_started = True
@@ -292,7 +329,26 @@ class _Course:
     def _next_answer(self) -> Said:
         said = self.asked.answer(len(self.answers))
         self.answers.append(said)
+        self._tell(f"send {len(self.answers)}", str(said))
         return said
+
+    # -- the story --------------------------------------------------------------------------------------------
+
+    def _tell(self, what: str, answer: str = "") -> None:
+        if self.story is not None:
+            self._watch()
+            self.story.append(Moment(self.loop.now_ms, what, answer))
+
+    def _watch(self) -> None:
+        """Add to the last line what has changed since."""
+        if not self.story:
+            return
+        now = (*self.system.standing(), len(self.sink.effects))
+        (state, attempts, effects), self._seen = self._seen, now
+        changes = [f"{KEY} {state} -> {now[0]}"] if state is not now[0] else []
+        changes += [f"attempts {attempts} -> {now[1]}"] if attempts != now[1] else []
+        changes += [f"EFFECT {n} at {self.sink.effects[n - 1][0]} ms" for n in range(effects + 1, now[2] + 1)]
+        self.story[-1] = evolve(self.story[-1], changes=(*self.story[-1].changes, *changes))
 
     def _tie(self, count: int) -> int:
         chosen = self.asked.tie(count)
@@ -301,6 +357,8 @@ class _Course:
 
     def _at_turn(self, _turn: int) -> None:
         task, now_ms = self.task, self.loop.now_ms
+        if self.story is not None:
+            self._watch()
         if task is None or task.done() or not self.has_started:
             return
         turn = self._instant[1] + 1 if self._instant[0] == now_ms else 1
@@ -319,6 +377,8 @@ class _Course:
     def _happen(self, event: Planned) -> None:
         assert self.task is not None
         self.planned.append(event)
+        until = f" until {event.until_ms} ms" if event.until_ms else ""
+        self._tell(f"{event.kind.upper()}{until}")
         self.events.append(Event(event.kind, self.loop.now_ms, event.until_ms))
         match event.kind:
             case EventKind.CANCEL:
@@ -346,9 +406,12 @@ def asked_by(plan: Plan) -> Asked:
     return Asked(lambda n: plan.answers[n] if n < len(plan.answers) else Said.DONE, event, tie)
 
 
-def asked_by_search(choose: Choose, plan_events: int, answers: tuple[Said, ...]) -> Asked:
-    """Everything that can be asked, as a search chooses; at most so many events."""
-    left = [plan_events]
+def asked_by_search(choose: Choose, events: int, answers: tuple[Said, ...], first: Said | None = None) -> Asked:
+    """Everything that can be asked, as a search chooses; at most so many events, and the first answer if it is given."""
+    left = [events]
+
+    def answer(n: int) -> Said:
+        return first if first is not None and not n else answers[choose(len(answers))]
 
     def event(_now_ms: int, _turn: int, possible: list[Planned]) -> Planned | None:
         if not left[0]:
@@ -359,4 +422,4 @@ def asked_by_search(choose: Choose, plan_events: int, answers: tuple[Said, ...])
         left[0] -= 1
         return possible[chosen - 1]
 
-    return Asked(lambda _n: answers[choose(len(answers))], event, choose)
+    return Asked(answer, event, choose)
