@@ -35,8 +35,8 @@ class ApswEntry:
     def __init__(self, recorder: Recorder) -> None:
         self.vfs = RecordingVfs(recorder, ApswLibrary())
         self.note = (
-            f"recorded through apsw, with SQLite {apsw_library.version()}: the module sqlite3, "
-            f"with {sqlite3.sqlite_version}, cannot be recorded here"
+            f"recorded through apsw, with SQLite {apsw_library.version()}, "
+            f"where the module sqlite3 has {sqlite3.sqlite_version}"
         )
 
     def recorded(self, name: str) -> RecordedConnection:

@@ -110,9 +110,8 @@ def test_apsw_comes_second(statically_linked) -> None:
         connection.close_for_good()
 
     assert apsw.sqlite_lib_version() == version
-    assert f"recorded through apsw, with SQLite {version}: the module sqlite3, with {sqlite3.sqlite_version}," in (
-        medium.sqlite_note
-    )
+    note = f"recorded through apsw, with SQLite {version}, where the module sqlite3 has {sqlite3.sqlite_version}"
+    assert note == medium.sqlite_note
 
 
 @pytest.mark.usefixtures("without_apsw")
