@@ -105,6 +105,8 @@ class Run:
 
     key: str
     task: asyncio.Task[Any]
+    resends: bool = True
+    """Whether what nobody answered may be sent again."""
     token: int = 0
     sent: int = 0
     found: SinkAnswer | None = None
@@ -159,8 +161,11 @@ class OperationRunner:
 
     # -- a run ------------------------------------------------------------------------------------------------
 
-    async def run(self, key: str) -> Ending:
+    async def run(self, key: str, *, resends: bool = True) -> Ending:
         """Take a submitted intent to an end, or as far as it goes now.
+
+        Without ``resends`` nothing is sent while it is open what became of an earlier send: that is for a sink which
+        does not bind the key to one effect, and would act again.
 
         If the task is cancelled, what it waits for is interrupted, its clean-up runs, what is not known is recorded as
         such, the lease is given back, and the cancellation goes on; another run takes the operation up. Raises
@@ -170,7 +175,7 @@ class OperationRunner:
             raise AlreadyRunningError(f"{key!r} is under way in this runner; await that run, or cancel the key")
         task = asyncio.current_task()
         assert task is not None
-        run = self._runs[key] = Run(key, task, before=task.cancelling())
+        run = self._runs[key] = Run(key, task, resends, before=task.cancelling())
         run.ended = asyncio.get_running_loop().create_future()
         try:
             ending = await self._carried_out(run)
@@ -271,6 +276,8 @@ class OperationRunner:
 
     async def _attempted(self, run: Run) -> Answer | None:
         """Ask the ledger and send once. The answer that ends the run, or None if it goes on."""
+        if self._must_not_resend(run):
+            return Answer(Kind.UNKNOWN, "an earlier send is open, and must not be repeated")
         permit = await self._ask(partial(self.ledger.authorise, run.key, run.token))
         if not isinstance(permit, Permit):
             return permit
@@ -338,8 +345,16 @@ class OperationRunner:
         run.retry_after_ms = attempt.value.retry_after_ms or 0
         return self.dispatcher.understood(attempt.value)
 
+    def _must_not_resend(self, run: Run) -> bool:
+        if run.resends:
+            return False
+        standing = self.ledger.standing(run.key)
+        return standing is not None and standing.state in IN_FLIGHT
+
     def _goes_on(self, run: Run, attempt: Attempt, answer: Answer) -> bool:
         """Whether the retry policy allows another attempt after this; the ledger may still refuse it."""
+        if not run.resends and answer.kind is Kind.UNKNOWN:
+            return False
         if self.contracts.retry is Retry.EVERY_ERROR:
             return True
         if attempt.kind is Kind.OK and answer.kind is Kind.UNKNOWN:
