@@ -7,10 +7,11 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 
-from benchmarks import conformance, explorer, histories, kills, machine, reduction, schedules, storage, walk
+from benchmarks import attempts, conformance, explorer, histories, kills, machine, reduction, schedules, storage, walk
 from benchmarks.rows import Row
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
+    "attempts": attempts.rows,
     "conformance": conformance.rows,
     "machine": machine.rows,
     "walk": walk.rows,
