@@ -26,7 +26,7 @@ from stateful.subject import Subject, load_subject
 from stateful.trouble import NoRoomError
 from stateful.verdict import Broken, Tally
 
-ENGINES = ("machine", "walk", "kills", "interleavings", "power", "faults")
+ENGINES = ("machine", "walk", "kills", "interleavings", "power", "faults", "attempts")
 HANG_RUNS_MAX = 3
 """A subject that hangs costs seconds a run: its order is hardly reduced."""
 PROGRESS_SECONDS = 0.25
@@ -42,6 +42,17 @@ class NamedProgram:
     kills: int = 1
     preemptions: int | None = None
     schedules: int | None = None
+
+
+@frozen
+class NamedScripts:
+    """What an operation's sink may answer: every script of so many attempts, of one first answer, with so many events."""
+
+    attempts: int
+    events: int = 1
+    first: str = ""
+    random: int = 0
+    """So many random runs instead, and the events of each at most."""
 
 
 @frozen
@@ -66,6 +77,8 @@ class Shard:
     stop_at_first: bool = False
     program: NamedProgram | None = None
     """The one program that an engine which schedules is to run, instead of its part."""
+    scripts: NamedScripts | None = None
+    """What an engine on a virtual clock is to run, instead of its part."""
 
     @property
     def name(self) -> str:
@@ -100,6 +113,8 @@ def _run(shard: Shard, report: Callable[[Tally], None] | None) -> Tally:
 
         guard.install()  # before the subject binds what is guarded
     subject = load_subject(shard.subject, shard.mistake, folder=shard.folder, probe=False)
+    if shard.engine == "attempts":
+        return _run_attempts(shard, subject, tally, report)
     try:
         rig_of_shard = _rig(shard, subject)
     except UnsupportedStorageError as error:
@@ -125,6 +140,22 @@ def _run(shard: Shard, report: Callable[[Tally], None] | None) -> Tally:
             return tally
         for property_id, broken in list(tally.broken.items()):
             tally.broken[property_id] = reduced(rig, broken)
+    return tally
+
+
+def _run_attempts(shard: Shard, subject: Subject, tally: Tally, report: Callable[[Tally], None] | None) -> Tally:
+    from stateful.engines import attempts
+    from stateful.schedules.lanes import UnsupportedByEngine
+
+    if report is not None:
+        tally.on_order = _paced(report)
+    started = time.monotonic()
+    try:
+        attempts.run(subject, shard, tally)
+    except UnsupportedByEngine as error:
+        tally.unsupported = str(error)
+    tally.seconds = time.monotonic() - started
+    tally.on_order = None
     return tally
 
 

@@ -40,7 +40,8 @@ def faults(
     Exit status 0 survived, 1 violated, 3 cut short or unsupported.
     """
     from stateful.failures import fail_everything
-    from stateful.report.faults import keep_and_show
+    from stateful.report.faults import lines
+    from stateful.report.swept import keep_and_show
     from stateful.subject import load_subject
     from stateful.verdict import EXIT_STATUS
 
@@ -54,5 +55,5 @@ def faults(
             told(f"{calls:,} calls failed, {len(so_far.ended)} parts done")
 
         done = fail_everything(chosen, contracts_of(contracts), seed, workers=workers, report=report)
-    keep_and_show(done, out, as_json=as_json)
+    keep_and_show(done, lines(done), out, as_json=as_json, by_fault=True)
     raise SystemExit(EXIT_STATUS.get(done.status, UNKNOWN))

@@ -41,7 +41,8 @@ def power(
     Exit status 0 survived, 1 violated, 3 cut short or unsupported.
     """
     from stateful.cuts import cut_orders
-    from stateful.report.power import keep_and_show
+    from stateful.report.power import lines
+    from stateful.report.swept import keep_and_show
     from stateful.subject import load_subject
     from stateful.verdict import EXIT_STATUS
 
@@ -59,5 +60,5 @@ def power(
                 f"{sum(t.orders for t in (*r.ended, *r.under_way)):,} of {orders + 1:,} orders"
             ),
         )
-    keep_and_show(done, out, as_json=as_json)
+    keep_and_show(done, lines(done), out, as_json=as_json)
     raise SystemExit(EXIT_STATUS.get(done.status, UNKNOWN))

@@ -16,6 +16,7 @@ from stateful.cuts import Cuts
 from stateful.failing.rig import FaultMedium
 from stateful.failures import Failures
 from stateful.report import faults, power
+from stateful.report.swept import framed
 from stateful.shard import Shard, run_shard
 from stateful.storage import abi
 from stateful.storage.abi import UnsupportedStorageError
@@ -192,12 +193,13 @@ def test_the_power_engine_finds_the_same_by_the_second_way(statically_linked, du
     pytest.importorskip("apsw")
     contracts = contracts_from({"durability": durability})
     tally = run_shard(shard("power", contracts))
-    done = Cuts(load_subject(), contracts, 0, 1, merged([tally], load_subject().capabilities), (tally,), 0.0)
-    said = [line for line in power.lines(done) if "recorded through apsw, with SQLite" in line]
+    done = Cuts(load_subject(), contracts, 1, merged([tally], load_subject().capabilities), (tally,), 0.0)
+    said = [line for line in framed(done, power.lines(done)) if "recorded through apsw, with SQLite" in line]
 
     assert broken <= set(tally.broken) if broken else {} == tally.broken
     assert ([f"  {tally.sqlite_note}"], tally.sqlite_note) == (said, done.to_json()["sqlite_note"])
-    assert not any("apsw" in line for line in power.lines(evolve(done, tallies=(evolve(tally, sqlite_note=""),))))
+    quiet = evolve(done, tallies=(evolve(tally, sqlite_note=""),))
+    assert not any("apsw" in line for line in framed(quiet, power.lines(quiet)))
 
 
 def test_who_opens_databases_by_itself_is_found_out(statically_linked) -> None:
@@ -217,5 +219,5 @@ def test_the_faults_engine_runs_by_the_second_way(statically_linked) -> None:
 
     assert ({}, []) == (tally.broken, tally.left_over)
     assert {"write: disk full", "sync: I/O error", "lock: another writes"} <= {one.kind for one in done.by_kind()}
-    assert f"  {tally.sqlite_note}" in list(faults.lines(done))
+    assert f"  {tally.sqlite_note}" in list(framed(done, faults.lines(done)))
     assert "sqlite_note" not in evolve(done, tallies=(evolve(tally, sqlite_note=""),)).to_json()
