@@ -351,6 +351,7 @@ def trace_of(subject: Subject, contracts: Contracts, broken: Broken) -> Trace:
         subject.mistake,
         scheduled=broken.scheduled,
         cut=broken.cut,
+        attempts=broken.attempts,
     )
 
 

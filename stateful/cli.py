@@ -15,6 +15,7 @@ from stateful.clash import refuse_clash
 refuse_clash()  # before the first import that another module of the same name would take over
 
 from model.contracts import UnknownContractError  # noqa: E402
+from stateful.commands.attempts import attempts  # noqa: E402
 from stateful.commands.check import check  # noqa: E402
 from stateful.commands.explore import explore  # noqa: E402
 from stateful.commands.faults import faults  # noqa: E402
@@ -55,7 +56,7 @@ def cli() -> None:
     """
 
 
-for command in (check, replay, interleave, power, faults, mistakes, matrix, explore, list_):
+for command in (check, replay, interleave, power, faults, attempts, mistakes, matrix, explore, list_):
     cli.add_command(command)
 
 

@@ -76,6 +76,13 @@ def _told(trace: Trace, record: Path | None) -> tuple[Story, dict[str, bytes]]:
 
         guard.install()  # before the subject binds what is guarded
     subject = load_subject(trace.subject, trace.mistake, probe=False)
+    if trace.attempts is not None:
+        from stateful.attempts.telling import tell_attempts
+
+        try:
+            return tell_attempts(subject, trace, trace.attempts), {}
+        except UnsupportedByEngine as error:
+            raise ReplayError(f"attempts cannot be replayed on this subject: {error}") from error
     with _rig(subject, trace) as rig:
         rig.recorder = record
         try:

@@ -13,6 +13,8 @@ from model.actions import ALPHABET, Alphabet, Step, UnknownActionError, Verb
 from model.contracts import Contracts, UnknownContractError, contracts_from
 from model.properties import PROPERTIES
 from stateful import spoken
+from stateful.attempts.plan import FIELD as ATTEMPTS
+from stateful.attempts.plan import Plan, PlanError, plan_from_json
 from stateful.power.cut import FIELD as CUT
 from stateful.power.cut import Cut, CutError, cut_from_json
 from stateful.schedules import written
@@ -20,8 +22,9 @@ from stateful.schedules.program import Scheduled
 from stateful.schedules.written import ScheduleError, schedule_from_json, schedule_to_json
 
 FORMAT = "survives-trace"
-VERSION = 3
-"""Of a trace with a power cut; one with lanes is written as version 2, others as version 1, which older ones read."""
+VERSION = 4
+"""Of a trace of attempts; one with a power cut is written as version 3, one with lanes as version 2, others as version
+1, which older ones read."""
 SURVIVED = "survived"
 FIELDS = (
     "format",
@@ -34,6 +37,7 @@ FIELDS = (
     "steps",
     *written.FIELDS,
     CUT,
+    ATTEMPTS,
     "expect",
 )
 KILL_AT_MAX = 10_000
@@ -52,7 +56,8 @@ class Trace:
 
     ``expect`` is the identifier of the property that it breaks, or ``survived``. ``mistake`` names the seeded mistake
     that the subject had, or is empty. With ``scheduled``, the steps lead up to lanes that run side by side; with
-    ``cut``, the power fails in the middle of them.
+    ``cut``, the power fails in the middle of them. With ``attempts`` there are no steps: one operation is run on a
+    virtual clock.
     """
 
     subject: str
@@ -64,13 +69,14 @@ class Trace:
     keys: int = 2
     scheduled: Scheduled | None = None
     cut: Cut | None = None
+    attempts: Plan | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The trace as a JSON document."""
         lanes = schedule_to_json(self.scheduled, step_to_json) if self.scheduled is not None else {}
         return {
             "format": FORMAT,
-            "version": VERSION if self.cut is not None else 2 if lanes else 1,
+            "version": 4 if self.attempts is not None else 3 if self.cut is not None else 2 if lanes else 1,
             "subject": self.subject,
             "mistake": self.mistake,
             "contracts": self.contracts.to_json(),
@@ -79,6 +85,7 @@ class Trace:
             "steps": [step_to_json(s) for s in self.steps],
             **lanes,
             **({CUT: self.cut.to_json()} if self.cut is not None else {}),
+            **({ATTEMPTS: self.attempts.to_json()} if self.attempts is not None else {}),
             "expect": self.expect,
         }
 
@@ -86,7 +93,9 @@ class Trace:
         """Write the trace, one step a line so that two traces can be compared by eye."""
         document = self.to_json()
         lists = {
-            name: document.pop(name) for name in ("steps", "lanes", "schedule", CUT, "expect") if name in document
+            name: document.pop(name)
+            for name in ("steps", "lanes", "schedule", CUT, ATTEMPTS, "expect")
+            if name in document
         }
         head = json.dumps(document, indent=2).removesuffix("\n}")
         body = "".join(f",\n  {json.dumps(name)}: {_lines(value)}" for name, value in lists.items())
@@ -171,7 +180,7 @@ def read_trace(path: Path) -> Trace:
         raise TraceError(f"trace {path} is no trace: {error}") from error
     try:
         return trace_from_json(document)
-    except (TraceError, ScheduleError, CutError, UnknownActionError, UnknownContractError) as error:
+    except (TraceError, ScheduleError, CutError, PlanError, UnknownActionError, UnknownContractError) as error:
         raise TraceError(f"trace {path}: {error}") from error
 
 
@@ -220,9 +229,20 @@ def trace_from_json(document: Any) -> Trace:
 def _with_more(trace: Trace, document: dict[str, Any], version: int) -> Trace:
     """The trace with its lanes, or its power cut, if it has some."""
     has_lanes = "lanes" in document or "schedule" in document
-    for name, has, since in ((' "lanes" and no "schedule"', has_lanes, 2), (' "cut"', CUT in document, 3)):
+    kinds = (
+        (' "lanes" and no "schedule"', has_lanes, 2),
+        (' "cut"', CUT in document, 3),
+        (' "attempts"', ATTEMPTS in document, 4),
+    )
+    for name, has, since in kinds:
         if has and version < since:
             raise TraceError(f"a trace of version {version} has no{name}; its version is {since}")
+    if ATTEMPTS in document:
+        if has_lanes or CUT in document or trace.steps:
+            raise TraceError(
+                'a trace of attempts has neither steps, nor lanes, nor a cut; take them out, or "attempts"'
+            )
+        return evolve(trace, attempts=plan_from_json(document[ATTEMPTS]))
     if has_lanes and CUT in document:
         raise TraceError('a trace has lanes or a cut, not both; take "lanes" and "schedule" out, or "cut"')
     if has_lanes:

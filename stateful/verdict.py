@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 from model.actions import Step
 from model.properties import CONFORMS, PROPERTIES, WITNESSES
 from model.words import Capability, Kind
+from stateful.attempts.plan import Plan
 from stateful.order import Ran, Rig
 from stateful.power.cut import Cut
 from stateful.schedules.program import Scheduled
@@ -56,12 +57,15 @@ class Broken:
     """What ran side by side after the steps, if something did."""
     cut: Cut | None = None
     """The power cut that came in the middle of them, if one did."""
+    attempts: Plan | None = None
+    """What an operation's attempts met, if it was run on a virtual clock; there are no steps then."""
 
     @property
     def length(self) -> int:
         """How many steps there are, and calls that ran side by side."""
         beside = self.scheduled.length if self.scheduled is not None else 0
-        return len(self.steps) + beside + (self.cut is not None)
+        tried = self.attempts.length if self.attempts is not None else 0
+        return len(self.steps) + beside + (self.cut is not None) + tried
 
     @property
     def rank(self) -> tuple[bool, int, bool, tuple[str, ...], int]:
@@ -102,6 +106,8 @@ class Tally:
     """What an engine that cuts the power has done: orders, storage operations, crash states, recoveries."""
     faults: Counter[str] = field(factory=Counter)
     """What came of storage faults: operations by ``kind | store | answer``, failed calls by ``kind | store | calls``."""
+    attempts: Counter[str] = field(factory=Counter)
+    """What an engine on a virtual clock has done: runs, turns, sends, and events by kind."""
     seconds: float = field(default=0.0, eq=False)
     """How long the engine took; told, and never compared."""
     stop_at_first: bool = False
@@ -131,10 +137,11 @@ class Tally:
         *,
         after: int = 0,
         cut: Cut | None = None,
+        attempts: Plan | None = None,
     ) -> None:
         """Keep the first order that breaks a promise."""
         where = (self.engine, self.shard, after or self.orders)
-        broken = Broken(property_id, detail, steps, *where, scheduled=scheduled, cut=cut)
+        broken = Broken(property_id, detail, steps, *where, scheduled=scheduled, cut=cut, attempts=attempts)
         self.broken.setdefault(property_id, broken)
 
     @property

@@ -26,6 +26,10 @@ BUSY_TRIES = 10
 """How often the ledger is asked again while another process holds its lock."""
 
 
+_FINAL = frozenset({Verdict.PERMANENT.value, Verdict.CONFLICT.value})
+"""Reasons after which no attempt can succeed."""
+
+
 class AlreadyRunningError(RuntimeError):
     """A key was given to a runner that is at work on it."""
 
@@ -57,8 +61,8 @@ class Ledger(Protocol):
     def doubtful(self, key: str, token: int) -> Request | Answer:
         """What the sink is to be asked, where it is open what became of an attempt."""
 
-    def reconcile(self, key: str, token: int, found: SinkAnswer) -> Answer:
-        """Settle that by what the sink said."""
+    def reconcile(self, key: str, token: int, found: SinkAnswer, *, final: bool = False) -> Answer:
+        """Settle that by what the sink said; ``final`` where it has refused the operation for good."""
 
     def cancel(self, key: str) -> Answer:
         """Cancel for good."""
@@ -113,6 +117,8 @@ class Run:
     """What the sink said when the lease was taken over from somebody who had left something in flight."""
     is_cancelled: bool = False
     """Whether a client has cancelled, which the ledger has."""
+    is_final: bool = False
+    """Whether the sink has refused the operation for good."""
     is_interrupted: bool = False
     """Whether this very task was cancelled: the worker is to end, and the intent lives on."""
     may_be_woken: bool = False
@@ -359,7 +365,8 @@ class OperationRunner:
             return True
         if attempt.kind is Kind.OK and answer.kind is Kind.UNKNOWN:
             return False  # it answered, and nobody understands what
-        return attempt.error is None and answer.reason != Verdict.STALE.value
+        run.is_final = answer.reason in _FINAL
+        return attempt.error is None and not run.is_final and answer.reason != Verdict.STALE.value
 
     # -- between two ------------------------------------------------------------------------------------------
 
@@ -415,7 +422,7 @@ class OperationRunner:
     async def _settle(self, run: Run, asked: Request) -> None:
         found, run.found = run.found or await self._look_up(run, asked), None
         if found is not None:
-            await self._ask(partial(self.ledger.reconcile, run.key, run.token, found))
+            await self._ask(partial(self.ledger.reconcile, run.key, run.token, found, final=run.is_final))
 
     async def _look_up(self, run: Run, asked: Request) -> SinkAnswer | None:
         """What the sink says about a key; None if it says nothing."""

@@ -135,15 +135,18 @@ class Attempts(Book):
             return LEASE_GONE
         return entry
 
-    def reconcile(self, key: str, token: int, found: SinkAnswer) -> Answer:
-        """Settle an unknown outcome by what the sink said; the guards are checked again, as time has passed."""
+    def reconcile(self, key: str, token: int, found: SinkAnswer, *, final: bool = False) -> Answer:
+        """Settle an unknown outcome by what the sink said; the guards are checked again, as time has passed.
+
+        ``final`` says that the sink has refused the operation for good: where there is no effect, there will be none.
+        """
         if found.verdict is Verdict.STALE:
             return LEASE_GONE
         if found.verdict in _NOT_FOUND or (found.verdict in _FOUND and found.receipt):
-            return self._operate(self._reconcile, key, token, found)
+            return self._operate(self._reconcile, key, token, found, final)
         return NO_ANSWER
 
-    def _reconcile(self, now_ms: int, key: str, token: int, found: SinkAnswer) -> Answer:
+    def _reconcile(self, now_ms: int, key: str, token: int, found: SinkAnswer, final: bool) -> Answer:
         entry = self._reconcilable(now_ms, key, token)
         if isinstance(entry, Answer):
             return entry
@@ -151,5 +154,5 @@ class Attempts(Book):
             self._complete(entry, found.receipt)
             return Answer(Kind.REPLAYED, receipt=found.receipt)
         # Another payload's effect under this key: no further attempt can succeed.
-        self._settle(entry, now_ms, "reconcile", final=found.verdict is Verdict.CONFLICT)
+        self._settle(entry, now_ms, "reconcile", final=final or found.verdict is Verdict.CONFLICT)
         return OK

@@ -23,7 +23,7 @@ Alarm = tuple[int, str, int]
 _CALL = frozenset({"send", "arrive", "answer", "limit", "cut", "grace", "record"})
 _THREAD = frozenset({"send", "arrive", "answer"})
 """What a thread goes on with when nobody waits for it."""
-_RUNNER = _CALL | {"wake", "keep", "asks", "fence", "told", "ask-limit", "resume"}
+_RUNNER = _CALL | {"cancel", "wake", "keep", "asks", "fence", "told", "ask-limit", "resume"}
 
 
 @frozen
@@ -57,6 +57,8 @@ class Now:
     """What an answer of the sink is wanted for: ``go on`` or ``settle``."""
     heard: str = ""
     """``found``, ``absent``, or nothing."""
+    is_final: bool = False
+    """Whether the sink has told this run that no attempt will ever succeed."""
     is_cancelled: bool = False
     is_interrupted: bool = False
     lingers: bool = False
@@ -130,10 +132,10 @@ class _Automaton:
         event = self.events[n]
         match event.kind:
             case EventKind.START:
-                run = evolve(now, token=0, tries=0, is_cancelled=False, is_interrupted=False, lingers=False, got="")
-                return self._claim(run, "go on")
+                fresh = evolve(now, token=0, tries=0, is_cancelled=False, is_interrupted=False, lingers=False, got="")
+                return self._claim(evolve(fresh, is_final=False), "go on")
             case EventKind.CANCEL:
-                return self._cancelled(now)
+                return self._set(now, "cancel")  # whoever cancels is of this process, and may die before it is heard
             case EventKind.INTERRUPT:
                 return self._interrupted(now)
             case EventKind.KILL:
@@ -145,7 +147,7 @@ class _Automaton:
                 alarms = sorted((max(at, until) if at <= until else at, name, k) for at, name, k in now.alarms)
                 return evolve(now, now_ms=max(now.now_ms, until), alarms=tuple(alarms))
 
-    def _cancelled(self, now: Now) -> Now:
+    def _cancel(self, now: Now, _n: int) -> Now:
         if now.state in TERMINAL:
             return now
         if self.setup.contracts.cancellation is Cancellation.FORCEFUL:
@@ -236,7 +238,7 @@ class _Automaton:
     def _reconciled(self, now: Now) -> Now:
         if now.heard == "found":
             return self._settled(evolve(now, state=State.COMPLETED, in_doubt=False, lease_until_ms=None))
-        return self._settled(self._no_effect(now, final=False))
+        return self._settled(self._no_effect(now, final=now.is_final))
 
     def _no_effect(self, now: Now, *, final: bool) -> Now:
         """What becomes of an intent that has no effect and none in flight."""
@@ -370,7 +372,7 @@ class _Automaton:
 
     def _record(self, now: Now, _n: int) -> Now:
         """The ledger hears what the attempt came to; the run ends, or goes on."""
-        got, now = now.got, evolve(now, got="")
+        got, now, is_picky = now.got, evolve(now, got=""), self.setup.contracts.retry is Retry.TRANSIENT
         if got in {"done", "replayed"}:
             if now.state not in TERMINAL:
                 now = evolve(now, state=State.COMPLETED, in_doubt=False, lease_until_ms=None)
@@ -383,11 +385,11 @@ class _Automaton:
             if got in {"silence", "unclear"} or now.in_doubt:
                 now = evolve(now, state=State.UNKNOWN, in_doubt=True)
             else:
-                errors_can_be_final = self.setup.contracts.retry is Retry.TRANSIENT
-                now = self._no_effect(now, final=got == "permanent" and errors_can_be_final)
+                now = self._no_effect(now, final=got == "permanent" and is_picky)
         if now.is_interrupted:
             return self._left(now)
-        gives_up = got in {"unclear", "stale"} and self.setup.contracts.retry is Retry.TRANSIENT
+        now = evolve(now, is_final=got == "permanent" and is_picky)
+        gives_up = got in {"unclear", "stale", "permanent"} and is_picky
         if now.state in TERMINAL or gives_up:
             return self._refused(now)
         wait_ms = 0 if now.is_cancelled else self._wait_ms(now, got)
@@ -446,6 +448,8 @@ class _Automaton:
         return self._over(self._released(now) if now.token else now, End.INTERRUPTED)
 
     def _over(self, now: Now, end: End) -> Now:
-        lives_on = self.isolation is AttemptTimeout.THREAD and end is not End.KILLED
-        now = self._without(now, _RUNNER - _THREAD if lives_on else _RUNNER)
+        lives_on = frozenset({"cancel"}) if end is not End.KILLED else frozenset()
+        if self.isolation is AttemptTimeout.THREAD and lives_on:
+            lives_on |= _THREAD
+        now = self._without(now, _RUNNER - lives_on)
         return evolve(now, phase="over", ends=(*now.ends, (end, now.now_ms)), got="", heard="", aim="", lingers=False)

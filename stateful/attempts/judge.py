@@ -81,7 +81,7 @@ def _cancelled(ran: Ran) -> Iterator[Finding]:
         yield Finding("cancel-honoured", "whoever cancelled was told of an effect, and there is none")
     if Kind.ERROR in ran.cancelled and told.effects:
         yield Finding("cancel-honoured", "whoever cancelled was told that there is no effect, and there is one")
-    if cancels and told.state is not State.COMPLETED:
+    if cancels and ran.cancelled and told.state is not State.COMPLETED:
         after = [at for at in told.sends_ms if at > _heard(cancels[0], ran)]
         if after:
             yield Finding("cancel-honoured", f"sent at {after[0]} ms, and cancelled at {cancels[0].at_ms} ms")

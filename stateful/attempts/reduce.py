@@ -53,6 +53,11 @@ def _as_run(asked: Plan, ran: Plan) -> Plan:
 
 def _smaller(plan: Plan) -> Iterator[Plan]:
     """Plans that are shorter, or as long and simpler."""
+    yield from _shorter(plan)
+    yield from _simpler(plan)
+
+
+def _shorter(plan: Plan) -> Iterator[Plan]:
     if plan.again:
         yield evolve(plan, again=plan.again - 1)
     for n in range(len(plan.events)):
@@ -64,6 +69,9 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     for n, tie in enumerate(plan.ties):
         if tie:
             yield evolve(plan, ties=(*plan.ties[:n], 0, *plan.ties[n + 1 :]))
+
+
+def _simpler(plan: Plan) -> Iterator[Plan]:
     for n, said in enumerate(plan.answers):
         for simple in SIMPLE[: SIMPLE.index(said) if said in SIMPLE else len(SIMPLE)]:
             yield evolve(plan, answers=(*plan.answers[:n], simple, *plan.answers[n + 1 :]))

@@ -1,0 +1,78 @@
+"""``survives attempts``: one operation's attempts on a virtual clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stateful.commands.options import (
+    UNKNOWN,
+    contracts_of,
+    contracts_option,
+    out_option,
+    progress,
+    see_whether_it_can_be_written,
+    workers_option,
+)
+
+
+@click.command()
+@click.argument("subject", default="impl.sqlite:SqliteDispatcher")
+@click.option(
+    "--answers",
+    type=click.IntRange(0, 4),
+    default=2,
+    show_default=True,
+    help="Every script of up to so many answers.",
+)
+@click.option(
+    "--events", type=click.IntRange(0, 2), default=1, show_default=True, help="With at most so many events each."
+)
+@click.option("--random", type=click.IntRange(0, 1_000_000), default=2_000, show_default=True, help="Random runs.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The same seed finds the same.")
+@contracts_option
+@click.option("--mistake", default="", help="Seed a mistake into the dispatcher, such as M301.")
+@workers_option
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@out_option
+def attempts(  # noqa: PLR0913, PLR0917 - its options
+    subject: str,
+    answers: int,
+    events: int,
+    random: int,
+    seed: int,
+    contracts: tuple[dict[str, str], ...],
+    mistake: str,
+    workers: int,
+    as_json: bool,
+    out: Path,
+) -> None:
+    """Run one operation of SUBJECT on a virtual clock, whatever its sink answers and whatever comes between two awaits.
+
+    An event is a cancellation, an interruption, a death, or a stall until an attempt's time or the deadline is over.
+    Exit status 0 survived, 1 violated, 3 cut short or unsupported.
+    """
+    from stateful.attempted import attempt_everything
+    from stateful.report.attempts import lines
+    from stateful.report.swept import keep_and_show
+    from stateful.subject import load_subject
+    from stateful.verdict import EXIT_STATUS
+
+    chosen = load_subject(subject, mistake)
+    see_whether_it_can_be_written(out)
+    with progress("attempting") as told:
+        done = attempt_everything(
+            chosen,
+            contracts_of(contracts),
+            answers,
+            events,
+            random,
+            seed,
+            workers=workers,
+            report=lambda r: told(
+                f"{sum(t.attempts['runs'] for t in (*r.ended, *r.under_way)):,} runs, {len(r.ended)} shards done"
+            ),
+        )
+    keep_and_show(done, lines(done), out, as_json=as_json)
+    raise SystemExit(EXIT_STATUS.get(done.status, UNKNOWN))

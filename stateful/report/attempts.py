@@ -1,0 +1,28 @@
+"""What attempts came to, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stateful.attempted import Attempted
+from stateful.story import counted
+from stateful.verdict import checked
+
+
+def lines(done: Attempted) -> Iterator[str]:
+    """What was run, and what came of it."""
+    total = done.totals
+    yield (
+        f"{str(done.status).upper()} {checked(done.ends())} in {counted(total['runs'], 'run')}, "
+        f"{counted(total['sends'], 'send')}; seed {done.seed}, {done.seconds:.1f} s"
+    )
+    if done.attempts:
+        ends = "exhausted" if done.bound()["exhausted"] else "NOT exhausted"
+        yield (
+            f"  {ends}: every script of up to {counted(done.attempts, 'answer')}, with at most "
+            f"{counted(done.events, 'event')} before any of their turns, each operation run once more"
+        )
+    if done.random:
+        yield f"  {counted(done.random, 'random run')} of up to 4 attempts with up to 4 events"
+    came = ", ".join(f"{name} {count:,}" for name, count in done.events_by_kind.items())
+    yield f"  {counted(total['turns'], 'turn')}; from outside: {came or 'nothing'}"
