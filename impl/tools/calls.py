@@ -117,7 +117,7 @@ def _object(raw: dict[str, Any]) -> dict[str, Any]:
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant)
+        return json.loads(text, object_pairs_hook=_once_each)
     except (ValueError, RecursionError) as error:
         reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
         _refuse(Code.BAD_ARGUMENTS, f"arguments are not JSON: {reason}", "send valid JSON (RFC 8259)", "/arguments")
@@ -130,10 +130,6 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"the name {_shown(name)} is there twice in one object")
         out[name] = value
     return out
-
-
-def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON number")
 
 
 def _canonical(arguments: dict[str, Any]) -> dict[str, Json]:

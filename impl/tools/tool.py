@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import json
 import math
@@ -21,6 +20,7 @@ from referencing.jsonschema import SchemaRegistry, specification_with
 from impl.protocol import Json
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
+ADVICE_MAX_MS = 366 * 24 * 3_600_000
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -51,14 +51,13 @@ class ToolRefusedError(Exception):
 class ToolBusyError(Exception):
     """Raised by a tool: it has not acted and may later, as a 429 or a 503 says. It is tried again, no sooner than asked.
 
-    A ``retry_after_ms`` that is no positive, finite number is no advice.
+    A ``retry_after_ms`` that is no number, below 0 or beyond a year is no advice.
     """
 
     def __init__(self, message: str = "busy", retry_after_ms: float | None = None) -> None:
         super().__init__(message)
-        number = isinstance(retry_after_ms, int | float) and not isinstance(retry_after_ms, bool)
-        valid = number and math.isfinite(retry_after_ms or 0) and (retry_after_ms or 0) > 0
-        self.retry_after_ms = math.ceil(retry_after_ms or 0) if valid else None
+        is_advice = isinstance(retry_after_ms, int | float) and 0 <= retry_after_ms <= ADVICE_MAX_MS
+        self.retry_after_ms = math.ceil(retry_after_ms or 0) if is_advice else None
 
 
 class StaleTokenError(Exception):
@@ -157,8 +156,8 @@ def _compiled(name: str, schema: Any) -> Validator:
     if made is Validator:
         raise bad(f"is written in {schema['$schema']!r}, which is not known; leave $schema out for draft 2020-12")
     try:
-        own: dict[str, Any] = json.loads(json.dumps(copy.deepcopy(schema), allow_nan=False))
-        made.check_schema(own, format_checker=made.FORMAT_CHECKER)
+        own: dict[str, Any] = json.loads(json.dumps(schema, allow_nan=False))
+        made.check_schema(own)
     except SchemaError as error:
         raise bad(f"is not valid at {error.json_path}: {error.message}; mend it there") from error
     except (TypeError, ValueError, RecursionError) as error:
