@@ -55,7 +55,7 @@ def test_the_retry_is_replayed(run) -> None:
     """A fresh interpreter gets the first receipt, the sink has one effect, and the checkpoint is written."""
     found = run[1]
 
-    assert ("replayed", "ok") == (found["restart"], found["acknowledged"])
+    assert "replayed" == found["restart"]
     assert 1 == found["actual_effects"]
     assert found["first_receipt"] == found["receipt"]
     assert "r-1" == found["receipt"]
@@ -70,13 +70,34 @@ def test_a_changed_key_is_detected(run) -> None:
     assert {"actual_effects": 2, "detected": True, "keys": keys} == run[1]["changed_key"]
 
 
+def test_a_timeout_is_unknown_and_repeated(run) -> None:
+    """An attempt that acted and was not heard is unknown, sent again under the same key, and had one effect."""
+    expected = {
+        "after_50_ms": "unknown",
+        "keys_sent": ["booking-17", "booking-17"],
+        "answer": "replayed",
+        "receipt": "r-1",
+        "actual_effects": 1,
+    }
+
+    assert expected == run[1]["timeout"]
+
+
+def test_nothing_waits(monkeypatch, tmp_path) -> None:
+    """Timeouts and waits pass in virtual time: the chapter of a timeout has no way to sleep."""
+    monkeypatch.setattr("time.sleep", None)
+    monkeypatch.setattr("select.epoll", None)
+
+    assert 1 == reliability.a_timeout_after_the_send(tmp_path)["timeout"]["actual_effects"]
+
+
 def test_a_cancellation_lasts(run) -> None:
     """A cancelled attempt cleaned up, and after a restart nothing can start the effect."""
     expected = {
-        "answer": "ok",
+        "answer": "cancelled",
         "cleanup_ran": True,
         "attempts_cancelled": 1,
-        "after_restart": {"cancel": "replayed", "claim": "refused", "dispatch": "refused"},
+        "after_restart": {"cancel": "replayed", "run": "cancelled", "claim": "refused", "dispatch": "refused"},
         "actual_effects": 0,
     }
 

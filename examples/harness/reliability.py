@@ -1,8 +1,9 @@
 """The lesson: one booking, a crash in the worst place, and exactly one effect.
 
 Run ``python -m examples.harness.reliability``. It prints one JSON document and exits with 0 if all is as expected,
-else with 1. Each chapter has a folder of its own, its workers are fresh interpreters, and every effect is counted at
-the sink, by plain SQL: whoever asks the dispatcher how often it booked will hear what it believes, not what is so.
+else with 1. Each chapter has a folder of its own, whoever dies or comes after is a fresh interpreter, and every effect
+is counted at the sink, by plain SQL: whoever asks the dispatcher how often it booked will hear what it believes, not
+what is so. Timeouts and waits are those of a virtual clock, so nothing here waits.
 """
 
 from __future__ import annotations
@@ -15,19 +16,18 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from functools import partial
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
+from examples.harness.worker import APPROVER, APPROVER_KEY, LIMITS, POLICY, Wire, Worker, sink_path, worker_at
 from impl.approvals import digest_of, signed
-from impl.attempts import AttemptRunner
-from impl.protocol import Decision, Json, Site
-from impl.sqlite import RealFiles, SqliteDispatcher, SqliteSink
-from model import Contracts, Kind, Limits
+from impl.protocol import Decision, Json, Request, SinkAnswer
+from impl.sqlite import SqliteDispatcher
+from model import Kind
 
 ROOT = Path(__file__).parents[2]
 MODULE = "examples.harness.reliability"
@@ -37,12 +37,9 @@ KEY = "booking-17"
 # Nobody is to book with this one: it stands for a client that makes up a new key for every try.
 CHANGED_KEY = "booking-17-second-try"
 
-APPROVER, APPROVER_KEY = "alice", b"a key for this lesson alone"
-LIMITS = Limits()
 APPROVED_UNTIL_MS = 500
 
-# Time is a number that is handed in, so nothing here ever waits. The retry comes when the dead worker's lease has
-# run out.
+# The retry comes when the dead worker's lease has run out.
 START_MS = 0
 RETRY_MS = START_MS + LIMITS.lease_ms + 1
 
@@ -57,66 +54,25 @@ EXPECTED: dict[str, Any] = {
     "actual_effects": 1,
     "first_receipt": "r-1",
     "receipt": "r-1",
-    "acknowledged": "ok",
     "checkpoint": {"token": 2, "receipt": "r-1"},
     "detected": False,
     "changed_key": {"actual_effects": 2, "detected": True, "keys": [KEY, CHANGED_KEY]},
+    "timeout": {
+        "after_50_ms": "unknown",
+        "keys_sent": [KEY, KEY],
+        "answer": "replayed",
+        "receipt": "r-1",
+        "actual_effects": 1,
+    },
     "cancellation": {
-        "answer": "ok",
+        "answer": "cancelled",
         "cleanup_ran": True,
         "attempts_cancelled": 1,
-        "after_restart": {"cancel": "replayed", "claim": "refused", "dispatch": "refused"},
+        "after_restart": {"cancel": "replayed", "run": "cancelled", "claim": "refused", "dispatch": "refused"},
         "actual_effects": 0,
     },
 }
 """What survives, in one look."""
-
-
-# -- a worker: one dispatcher on one folder, at one instant -------------------------------------------------------
-
-
-@frozen
-class StoppedClock:
-    """Logical time that stands still: a worker lives at one instant."""
-
-    at_ms: int
-
-    def now_ms(self) -> int:
-        """Milliseconds on the clock that all workers share."""
-        return self.at_ms
-
-    def wall_ms(self) -> int:
-        """Milliseconds on a wall clock that nobody has set wrong."""
-        return self.at_ms
-
-
-def sink_path(folder: Path) -> Path:
-    """Where the sink keeps its effects: apart from the dispatcher, as another company's service would."""
-    return folder / "sink" / "sink.db"
-
-
-@contextmanager
-def dispatcher_at(folder: Path, now_ms: int) -> Iterator[SqliteDispatcher]:
-    """A dispatcher under the default contracts, which are those that survive."""
-    clock, contracts = StoppedClock(now_ms), Contracts()
-    home = folder / "dispatcher"
-    home.mkdir(parents=True, exist_ok=True)
-    with closing(SqliteSink(sink_path(folder), sqlite3.connect, clock, contracts)) as sink:
-        site = Site(
-            folder=home,
-            worker=f"worker-{os.getpid()}",
-            contracts=contracts,
-            limits=LIMITS,
-            clock=clock,
-            files=RealFiles(),
-            sink=sink,
-            connect=sqlite3.connect,
-            approver_keys={APPROVER: APPROVER_KEY},
-            lease_ms=LIMITS.lease_ms,
-            live_settings={},
-        )
-        with closing(SqliteDispatcher(site)) as dispatcher:
-            yield dispatcher
 
 
 def approve(dispatcher: SqliteDispatcher, key: str) -> None:
@@ -136,53 +92,55 @@ def approve(dispatcher: SqliteDispatcher, key: str) -> None:
 # -- what a worker's interpreter may be told to do ----------------------------------------------------------------
 
 
-def book_without_approval(dispatcher: SqliteDispatcher, key: str) -> dict[str, Json]:
+class DeadlyWire(Wire):
+    """The worst place: the sink has committed, and its client dies before it hears of it."""
+
+    async def apply(self, request: Request) -> SinkAnswer:
+        """Book and die. SIGKILL runs no ``finally``, flushes nothing and closes nothing: nobody can prepare for it."""
+        await super().apply(request)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("a killed process goes on")
+
+
+def book_without_approval(worker: Worker, key: str) -> dict[str, Json]:
     """Submit and try to book, though nobody has approved."""
-    dispatcher.submit(key, BOOKING)
-    token = dispatcher.claim(key).token
-    return {"answer": str(dispatcher.dispatch(key, token).kind)}
+    worker.dispatcher.submit(key, BOOKING)
+    return {"answer": str(worker.run(key).kind)}
 
 
-def book_and_die(dispatcher: SqliteDispatcher, key: str) -> dict[str, Json]:
-    """Book, and die in the worst place: the sink has committed, and nothing of ours says so."""
-    dispatcher.submit(key, BOOKING)
-    approve(dispatcher, key)
-    token = dispatcher.claim(key).token
-    answer = dispatcher.dispatch(key, token)
-    assert answer.kind is Kind.OK, answer
-    # SIGKILL runs no ``finally``, flushes nothing and closes nothing: no worker can prepare for it.
-    os.kill(os.getpid(), signal.SIGKILL)
+def book_and_die(worker: Worker, key: str) -> dict[str, Json]:
+    """Book, and die when the sink has committed and nothing of ours says so."""
+    worker.dispatcher.submit(key, BOOKING)
+    approve(worker.dispatcher, key)
+    worker.run(key, DeadlyWire(worker.sink))
     raise AssertionError("a killed process goes on")
 
 
-def retry(dispatcher: SqliteDispatcher, key: str) -> dict[str, Json]:
+def retry(worker: Worker, key: str) -> dict[str, Json]:
     """Do the same operation again under the same key. It knows nothing of the first try, and need not."""
-    dispatcher.submit(key, BOOKING)
-    token = dispatcher.claim(key).token
-    answer = dispatcher.dispatch(key, token)
-    acknowledged = dispatcher.acknowledge(key, token, answer)
-    # Only now: a checkpoint that runs ahead of its effect would promise a room that nobody has booked.
-    dispatcher.checkpoint(key, token, answer.receipt)
-    return {"restart": str(answer.kind), "receipt": answer.receipt, "acknowledged": str(acknowledged.kind)}
+    worker.dispatcher.submit(key, BOOKING)
+    ending = worker.run(key)
+    return {"restart": str(ending.kind), "receipt": ending.receipt}
 
 
-def book(dispatcher: SqliteDispatcher, key: str) -> dict[str, Json]:
-    """Book under whatever key one is given, from submit to checkpoint, with nothing going wrong."""
-    dispatcher.submit(key, BOOKING)
-    approve(dispatcher, key)
-    return retry(dispatcher, key)
+def book(worker: Worker, key: str) -> dict[str, Json]:
+    """Book under whatever key one is given, with nothing going wrong."""
+    worker.dispatcher.submit(key, BOOKING)
+    approve(worker.dispatcher, key)
+    return {"answer": str(worker.run(key).kind)}
 
 
-def try_after_cancellation(dispatcher: SqliteDispatcher, key: str) -> dict[str, Json]:
+def try_after_cancellation(worker: Worker, key: str) -> dict[str, Json]:
     """Try everything that could still start the effect; the first owner's token was 1."""
     return {
-        "cancel": str(dispatcher.cancel(key).kind),
-        "claim": str(dispatcher.claim(key).kind),
-        "dispatch": str(dispatcher.dispatch(key, 1).kind),
+        "cancel": str(worker.dispatcher.cancel(key).kind),
+        "run": str(worker.run(key).state),
+        "claim": str(worker.dispatcher.claim(key).kind),
+        "dispatch": str(worker.dispatcher.dispatch(key, 1).kind),
     }
 
 
-ROLES: dict[str, Callable[[SqliteDispatcher, str], dict[str, Json]]] = {
+ROLES: dict[str, Callable[[Worker, str], dict[str, Json]]] = {
     role.__name__: role for role in (book_without_approval, book_and_die, retry, book, try_after_cancellation)
 }
 
@@ -253,49 +211,99 @@ def a_retry_under_another_key(folder: Path) -> dict[str, Any]:
     return {"changed_key": found}
 
 
+@frozen
+class MuteWire(Wire):
+    """The first answer never comes, though the sink has acted; all that was sent is kept."""
+
+    sent: list[str] = field(factory=list)
+
+    async def apply(self, request: Request) -> SinkAnswer:
+        """Act, and answer from the second time on."""
+        self.sent.append(request.key)
+        answer = await super().apply(request)
+        if len(self.sent) == 1:
+            await asyncio.Event().wait()
+        return answer
+
+
+def a_timeout_after_the_send(folder: Path) -> dict[str, Any]:
+    """An attempt takes too long. That is no failure: it may have booked, and so it is repeated under the same key."""
+    with worker_at(folder, START_MS) as worker:
+        worker.dispatcher.submit(KEY, BOOKING)
+        approve(worker.dispatcher, KEY)
+        found = worker.loop.run_until_complete(watch_a_timeout(worker, MuteWire(worker.sink)))
+    return {"timeout": {**found, "actual_effects": len(effects_of(folder))}}
+
+
+async def watch_a_timeout(worker: Worker, wire: MuteWire) -> dict[str, Any]:
+    """Run the operation, and look into the ledger while the runner waits before its second attempt."""
+    run = asyncio.ensure_future(worker.runner(wire).run(KEY))
+    await asyncio.sleep((POLICY.attempt_ms + POLICY.backoff_ms / 2) / 1000)
+    standing = worker.dispatcher.ledger.standing(KEY)
+    assert standing is not None
+    ending = await run
+    return {
+        "after_50_ms": str(standing.state),
+        "keys_sent": wire.sent,
+        "answer": str(ending.kind),
+        "receipt": ending.receipt,
+    }
+
+
+@frozen
+class GuestsWire(Wire):
+    """A booking that waits for its guest to confirm, with the room on hold meanwhile. This guest never does."""
+
+    rooms_on_hold: set[str] = field(factory=set)
+    waiting: asyncio.Event = field(factory=asyncio.Event)
+
+    async def apply(self, request: Request) -> SinkAnswer:
+        """Put the room on hold, wait, and book; give the hold back in any case."""
+        self.rooms_on_hold.add("Lakeview")
+        try:
+            self.waiting.set()
+            await asyncio.Event().wait()
+            return await super().apply(request)
+        finally:
+            self.rooms_on_hold.remove("Lakeview")
+
+
 def a_cancellation(folder: Path) -> dict[str, Any]:
     """A client changes its mind while an attempt is under way: it cleans up, and nothing starts ever after."""
-    with dispatcher_at(folder, START_MS) as dispatcher:
-        dispatcher.submit(KEY, BOOKING)
-        approve(dispatcher, KEY)
-        found = asyncio.run(cancel_while_waiting(dispatcher, rooms_on_hold=set()))
+    with worker_at(folder, START_MS) as worker:
+        worker.dispatcher.submit(KEY, BOOKING)
+        approve(worker.dispatcher, KEY)
+        found = worker.loop.run_until_complete(cancel_while_waiting(worker, GuestsWire(worker.sink)))
     _exit, said = in_fresh_interpreter("try_after_cancellation", folder, RETRY_MS, KEY)
     return {"cancellation": {**found, "after_restart": said, "actual_effects": len(effects_of(folder))}}
 
 
-async def cancel_while_waiting(dispatcher: SqliteDispatcher, rooms_on_hold: set[str]) -> dict[str, Any]:
-    """Start an attempt, let it get as far as its first wait, cancel for good, and interrupt it."""
-    runner, waiting = AttemptRunner(), asyncio.Event()
-    call = partial(book_when_the_guest_confirms, dispatcher, rooms_on_hold, waiting)
-    attempt = asyncio.create_task(runner.run(call, timeout_ms=3_600_000))
-    await waiting.wait()
-    held = "Lakeview" in rooms_on_hold
-    # First what a restart will read, then the interruption: the other way round a crash would lose the cancellation.
-    answer = dispatcher.cancel(KEY)
-    attempt.cancel()
-    await asyncio.gather(attempt, return_exceptions=True)
+async def cancel_while_waiting(worker: Worker, wire: GuestsWire) -> dict[str, Any]:
+    """Start an attempt, let it get as far as its wait, and cancel for good.
+
+    The runner first stores what a restart will read, and then interrupts: the other way round a crash would lose the
+    cancellation. And then it asks the sink, for the attempt might have booked already.
+    """
+    runner = worker.runner(wire)
+    run = asyncio.ensure_future(runner.run(KEY))
+    await wire.waiting.wait()
+    held = "Lakeview" in wire.rooms_on_hold
+    await runner.cancel(KEY)
+    ending = await run
     return {
-        "answer": str(answer.kind),
-        "cleanup_ran": held and not rooms_on_hold,
-        "attempts_cancelled": runner.cancelled,
+        "answer": str(ending.state),
+        "cleanup_ran": held and not wire.rooms_on_hold,
+        "attempts_cancelled": runner.attempts.cancelled,
     }
 
 
-async def book_when_the_guest_confirms(
-    dispatcher: SqliteDispatcher, rooms_on_hold: set[str], waiting: asyncio.Event
-) -> None:
-    """Put the room on hold, wait for a guest who never confirms, and book; give the hold back in any case."""
-    token = dispatcher.claim(KEY).token
-    rooms_on_hold.add("Lakeview")
-    try:
-        waiting.set()
-        await asyncio.Event().wait()
-        dispatcher.dispatch(KEY, token)
-    finally:
-        rooms_on_hold.remove("Lakeview")
-
-
-CHAPTERS = (an_unapproved_booking, a_crash_and_a_retry, a_retry_under_another_key, a_cancellation)
+CHAPTERS = (
+    an_unapproved_booking,
+    a_crash_and_a_retry,
+    a_retry_under_another_key,
+    a_timeout_after_the_send,
+    a_cancellation,
+)
 
 
 def lesson() -> dict[str, Any]:
@@ -311,8 +319,8 @@ def main(arguments: list[str]) -> int:
     """The lesson without arguments; with them a worker: role, folder, now_ms, key."""
     if arguments:
         role, folder, now_ms, key = arguments
-        with dispatcher_at(Path(folder), int(now_ms)) as dispatcher:
-            print(json.dumps(ROLES[role](dispatcher, key)))
+        with worker_at(Path(folder), int(now_ms)) as worker:
+            print(json.dumps(ROLES[role](worker, key)))
         return 0
     found = lesson()
     print(json.dumps(found, indent=2))
