@@ -86,7 +86,7 @@ def test_a_timeout_is_unknown_and_repeated(run) -> None:
 def test_nothing_waits(monkeypatch, tmp_path) -> None:
     """Timeouts and waits pass in virtual time: the chapter of a timeout has no way to sleep."""
     monkeypatch.setattr("time.sleep", None)
-    monkeypatch.setattr("select.epoll", None)
+    monkeypatch.setattr("selectors.DefaultSelector", None)
 
     assert 1 == reliability.a_timeout_after_the_send(tmp_path)["timeout"]["actual_effects"]
 

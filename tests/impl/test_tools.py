@@ -641,27 +641,50 @@ def test_a_cancellation_that_comes_too_late_tells_of_the_effect(house):
     assert (Status.REPLAYED, BOOKED) == (told.status, told.value)
 
 
-@pytest.mark.parametrize("turn", range(40))
-def test_a_cancellation_at_any_turn_has_one_truth(house, turn):
-    """Whenever a call is cancelled it has one result, and that agrees with the effects and with the ledger."""
-    results = []
+def cancelled_at(house, turn):
+    """What a canceller is told who comes before a turn of the loop, or after the last, and all results of the call."""
+    results, cancels, start = [], [], house.loop.turns
+
+    def cancel():
+        cancels.append(house.loop.create_task(house.boundary.cancel("call_1")))
 
     async def both():
-        async def call():
-            results.append(await house.boundary.call(CALL))
+        task = asyncio.ensure_future(house.boundary.call(CALL))
+        task.add_done_callback(lambda done: results.append(done.result()))
+        await asyncio.wait({task})
+        house.loop.at_turn = None
+        if not cancels:
+            cancel()
+        return await cancels[0]
 
-        task = asyncio.ensure_future(call())
-        for _ in range(turn):
-            await asyncio.sleep(0)
-        told = await house.boundary.cancel("call_1")
-        await task
-        return told
+    house.loop.at_turn = lambda now: cancel() if now == start + turn else None
+    return house.run(both()), results
 
-    told = house.run(both())
-    (result,) = results
+
+@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("turn", range(1, 24))
+def test_a_cancellation_at_any_turn_has_one_truth(house, turn, hangs):
+    """Whenever a call is cancelled it has one result, and that agrees with the effects and with the ledger."""
+    house.hotel.script = [house.hotel.act_and_hang] * hangs
+    told, (result,) = cancelled_at(house, turn)
     assert {"done": 1, "replayed": 1, "cancelled": 0}[result.status] == len(house.hotel.effects)
     assert told.status in {result.status, Status.REPLAYED}
     assert {1: State.COMPLETED, 0: State.CANCELLED}[len(house.hotel.effects)] is house.standing().state
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("turn", range(1, 24))
+def test_a_cancellation_without_lookup_is_never_a_guess(dumb, turn, hangs):
+    """A call to a tool that cannot be asked is cancelled only where nothing was sent, and else unknown or done."""
+    dumb.hotel.script = [dumb.hotel.act_and_hang] * hangs
+    _told, (result,) = cancelled_at(dumb, turn)
+    expected = {
+        Status.DONE: (State.COMPLETED, 1, 1),
+        Status.CANCELLED: (State.CANCELLED, 0, 0),
+        Status.UNKNOWN: (State.UNKNOWN, 1, len(dumb.hotel.effects)),
+    }
+    standing = dumb.standing()
+    assert expected[result.status] == (standing.state, standing.attempts, len(dumb.hotel.effects))
 
 
 def test_what_was_never_called_cannot_be_cancelled(fresh):
@@ -699,6 +722,23 @@ def test_a_busy_ledger_is_waited_for(fresh):
     assert Code.NOT_APPROVED is fresh.run(held(100)).error.code
     assert Code.LEDGER is fresh.run(held(10_000)).error.code
     other.close()
+
+
+def test_a_ledger_out_of_reach_leaves_the_outcome_open(house):
+    """Where the ledger cannot be written after the send the call is unknown; the next one finds what became of it."""
+    other = sqlite3.connect(house.folder / "ledger.sqlite3", isolation_level=None)
+
+    async def act_and_lock(request):
+        other.execute("BEGIN IMMEDIATE")
+        return await house.hotel.act(request)
+
+    house.hotel.script = [act_and_lock]
+    result = house.call()
+    assert (Status.UNKNOWN, Code.LEDGER) == (result.status, result.error.code)
+    assert (Status.REFUSED, Code.LEDGER) == (house.call().status, house.call().error.code)
+    other.close()
+    house.loop.stall(house.loop.now_us + 100_000)
+    assert (Status.REPLAYED, BOOKED, 1) == (house.call().status, house.call().value, len(house.hotel.effects))
 
 
 # -- what can be offered ------------------------------------------------------------------------------------------
