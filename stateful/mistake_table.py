@@ -21,7 +21,7 @@ from stateful.subject import DEFAULT_SUBJECT
 from stateful.verdict import Broken, Tally
 from stateful.workers import Interrupted, run_shards
 
-ORDERS = {"walk": 3_000, "machine": 400, "kills": 1, "interleavings": 100, "faults": 8, "power": 1}
+ORDERS = {"walk": 3_000, "machine": 400, "kills": 1, "interleavings": 100, "faults": 8, "power": 1, "attempts": 2}
 """The most that an engine tries: orders; for kills one whole catalogue; for interleavings schedules of a program; for
 faults one of so many parts of its catalogue, or all of it for what only faults show."""
 ALONE = {"faults": 1, "interleavings": 1_000}

@@ -19,6 +19,7 @@ from impl.mistakes import (  # noqa: F401 - a module that is imported has regist
     races,
     reaping,
     records,
+    running,
     sending,
     storage,
 )

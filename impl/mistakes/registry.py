@@ -1,6 +1,7 @@
 """What a seeded mistake is, how it is registered, and how it becomes a dispatcher.
 
-A mistake is a class that overrides exactly one method or statement of the ledger, the checkpoint or the dispatcher.
+A mistake is a class that overrides exactly one method or statement of the ledger, the checkpoint, the runner or the
+dispatcher.
 Nothing in ``impl.sqlite`` knows of it: a dispatcher is mistaken only if it is built from that class.
 """
 
@@ -13,9 +14,10 @@ from typing import TypeVar
 
 from attrs import field, frozen
 
+from impl.runner import OperationRunner
 from impl.sqlite import CheckpointFile, Ledger, SqliteDispatcher
 
-Part = TypeVar("Part", bound=type[Ledger] | type[CheckpointFile] | type[SqliteDispatcher])
+Part = TypeVar("Part", bound=type[Ledger] | type[CheckpointFile] | type[OperationRunner] | type[SqliteDispatcher])
 
 
 class UnknownMistakeError(ValueError):
@@ -37,7 +39,8 @@ class Mistake:
     make: Callable[[], type[SqliteDispatcher]] = field(repr=False)
     shown_by: str = ""
     """What alone shows it: operations that run inside one another (``interleavings``), storage that fails (``faults``),
-    or a power cut (``power``). Empty where whole operations do, one after the other."""
+    a power cut (``power``), or a runner at its awaits (``attempts``). Empty where whole operations do, one after the
+    other."""
 
 
 REGISTERED: dict[str, Mistake] = {}
@@ -60,7 +63,8 @@ def _dispatcher_with(part: type) -> type[SqliteDispatcher]:
     """The unchanged dispatcher, but for one of its parts."""
     if issubclass(part, SqliteDispatcher):
         return part
-    attribute = "ledger_class" if issubclass(part, Ledger) else "checkpoint_class"
+    parts = {Ledger: "ledger_class", CheckpointFile: "checkpoint_class", OperationRunner: "runner_class"}
+    attribute = next(attribute for kind, attribute in parts.items() if issubclass(part, kind))
     body = {attribute: part, "__module__": part.__module__, "__doc__": part.__doc__}
     return type(f"{part.__name__}Dispatcher", (SqliteDispatcher,), body)
 

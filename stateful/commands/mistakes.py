@@ -14,7 +14,7 @@ from stateful.commands.options import workers_option
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option(
     "--engine",
-    type=click.Choice(["walk", "machine", "kills", "interleavings", "power", "faults"]),
+    type=click.Choice(["walk", "machine", "kills", "interleavings", "power", "faults", "attempts"]),
     multiple=True,
     help="Default: walk and machine, and the one that alone shows the mistake.",
 )

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 NAME = "attempts"
 PARTS = len(Said)
 """A campaign's shard has one first answer."""
+PATIENCE = 500
+"""So many runs more are looked at after the first that breaks something, to see what else does."""
 RANDOM_RUNS = 300
 RANDOM_ATTEMPTS, RANDOM_EVENTS = 4, 3
 
@@ -34,7 +36,7 @@ def run(subject: Subject, shard: Shard, tally: Tally) -> None:
     with AttemptSystem(subject, shard.contracts) as system:
         for ran in _runs(system, shard):
             _take(system, ran, tally)
-            if tally.enough:
+            if tally.enough or _is_patient_no_more(tally):
                 break
         for property_id, one in list(tally.broken.items()):
             assert one.attempts is not None
@@ -55,6 +57,10 @@ def _runs(system: AttemptSystem, shard: Shard) -> Iterator[Ran]:
     if shard.size > 1:
         yield from every_run(system, 2, 1, first)
     yield from random_runs(system, RANDOM_ATTEMPTS, RANDOM_EVENTS, shard.seed, RANDOM_RUNS)
+
+
+def _is_patient_no_more(tally: Tally) -> bool:
+    return bool(tally.broken) and tally.orders - min(b.found_after for b in tally.broken.values()) >= PATIENCE
 
 
 def _named(system: AttemptSystem, scripts: NamedScripts, seed: int) -> Iterator[Ran]:
