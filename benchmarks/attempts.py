@@ -20,9 +20,9 @@ from impl.runner import Policy
 from model.attempts import Said
 from model.contracts import AttemptTimeout, Contracts
 from model.words import Kind
-from stateful.attempts.choices import Choices
+from stateful.attempts.search import every_run
 from stateful.attempts.sink import ScriptedSink
-from stateful.attempts.system import KEY, AttemptSystem, Longest, MemoryFiles, asked_by_search
+from stateful.attempts.system import KEY, AttemptSystem, Longest, MemoryFiles
 from stateful.subject import load_subject
 from stateful.virtual import VirtualLoop
 
@@ -99,8 +99,9 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         return self.now_s
 
     def _run_once(self) -> None:
-        if not self._ready and self._scheduled:  # type: ignore[attr-defined]
-            self.now_s = max(self.now_s, self._scheduled[0].when())  # type: ignore[attr-defined]
+        if not self._ready:  # type: ignore[attr-defined]
+            due = (timer.when() for timer in self._scheduled if not timer.cancelled())  # type: ignore[attr-defined]
+            self.now_s = max(self.now_s, min(due, default=0))
         super()._run_once()  # type: ignore[misc]
 
 
@@ -181,12 +182,11 @@ def _two_workers(system: AttemptSystem) -> list[Row]:
 
 def _search(system: AttemptSystem) -> int:
     """Every script of answers and every order of what is simultaneous; how many runs that was."""
-    choices, runs, more = Choices(), 0, True
-    while more:
-        ran = system.run(SEARCHED_ATTEMPTS, asked_by_search(choices, 0, tuple(Said)))
+    runs = 0
+    for ran in every_run(system, SEARCHED_ATTEMPTS, events=0):
         if ran.trouble:
             raise RuntimeError(f"a run broke: {ran.trouble}")
-        runs, more = runs + 1, choices.advance()
+        runs += 1
     return runs
 
 
