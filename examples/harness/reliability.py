@@ -26,6 +26,7 @@ from attrs import field, frozen
 from examples.harness.worker import APPROVER, APPROVER_KEY, LIMITS, POLICY, Wire, Worker, sink_path, worker_at
 from impl.approvals import digest_of, signed
 from impl.protocol import Decision, Json, Request, SinkAnswer
+from impl.runner import Standing
 from impl.sqlite import SqliteDispatcher
 from model import Kind
 
@@ -240,7 +241,7 @@ async def watch_a_timeout(worker: Worker, wire: MuteWire) -> dict[str, Any]:
     run = asyncio.ensure_future(worker.runner(wire).run(KEY))
     await asyncio.sleep((POLICY.attempt_ms + POLICY.backoff_ms / 2) / 1000)
     standing = worker.dispatcher.ledger.standing(KEY)
-    assert standing is not None
+    assert isinstance(standing, Standing), standing
     ending = await run
     return {
         "after_50_ms": str(standing.state),

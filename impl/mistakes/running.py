@@ -67,7 +67,7 @@ class BusyIsNotCounted(OperationRunner):
 class SleepsPastDeadline(OperationRunner):
     """Somebody is told long after the deadline that it has passed."""
 
-    def _wait_ms(self, run: Run) -> float:
+    async def _wait_ms(self, run: Run) -> float:
         return self.policy.wait_ms(run.sent, self.draws, run.retry_after_ms)
 
 
@@ -154,9 +154,9 @@ class AsksWithoutFencing(OperationRunner):
 class RetryAfterIgnored(OperationRunner):
     """It comes back too soon, and is turned away again."""
 
-    def _wait_ms(self, run: Run) -> float:
+    async def _wait_ms(self, run: Run) -> float:
         run.retry_after_ms = 0
-        return super()._wait_ms(run)
+        return await super()._wait_ms(run)
 
 
 @mistake("M312", "K16", "The call is shielded from its interruption.", breaks="conforms", shown_by=HERE)
@@ -192,7 +192,7 @@ class AttemptPastDeadline(OperationRunner):
 class LeaseKeptOnLeaving(OperationRunner):
     """Everybody else waits until it has run out."""
 
-    def _leave_if_interrupted(self, run: Run) -> None:
+    async def _leave_if_interrupted(self, run: Run) -> None:
         self._heed(run)
         if run.is_interrupted:
             raise asyncio.CancelledError

@@ -7,8 +7,8 @@ What is counted, and whether an attempt may start, stands in the ledger: the run
 keeps its promises across restarts. It may import the protocol and the attempts of ``impl``, never the ledger itself.
 """
 
-from impl.runner.ending import Ending
+from impl.runner.ending import Ending, Standing
 from impl.runner.policy import Draws, Policy, PolicyError
 from impl.runner.runner import AlreadyRunningError, OperationRunner
 
-__all__ = ["AlreadyRunningError", "Draws", "Ending", "OperationRunner", "Policy", "PolicyError"]
+__all__ = ["AlreadyRunningError", "Draws", "Ending", "OperationRunner", "Policy", "PolicyError", "Standing"]

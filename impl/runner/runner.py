@@ -37,8 +37,8 @@ class AlreadyRunningError(RuntimeError):
 class Ledger(Protocol):
     """What the runner asks of a ledger, as ``impl.sqlite.Ledger`` answers it. Each call is one transaction."""
 
-    def standing(self, key: str) -> Standing | None:
-        """Where an intent stands."""
+    def standing(self, key: str) -> Standing | Answer:
+        """Where an intent stands, or that there is none, or that nobody can say now."""
 
     def claim(self, key: str) -> Answer | Request:
         """The lease, a refusal, or what the sink must be asked before ``take_over``."""
@@ -199,12 +199,12 @@ class OperationRunner:
         answer = await self._ask(partial(self.ledger.cancel, key), insists=False)
         run = self._runs.get(key)
         if run is None or answer.kind is Kind.REFUSED:
-            return self._as_it_stands(key, answer.reason)
+            return await self._as_it_stands(key, answer.reason)
         self._wake(run)
         ended = run.ended
         assert ended is not None
         await asyncio.wait({ended})
-        return self._as_it_stands(key, answer.reason) if ended.cancelled() else ended.result()
+        return await self._as_it_stands(key, answer.reason) if ended.cancelled() else ended.result()
 
     def _wake(self, run: Run) -> None:
         """Let a run see that it was cancelled."""
@@ -220,19 +220,19 @@ class OperationRunner:
             await self._take_up(run)
         while refusal is None:
             refusal = await self._attempted(run)
-            self._leave_if_interrupted(run)
+            await self._leave_if_interrupted(run)
             if refusal is None and not run.is_cancelled:
                 await self._back_off(run)
-                self._leave_if_interrupted(run)
+                await self._leave_if_interrupted(run)
             if refusal is None:
                 refusal = await self._keep_lease(run)
         return await self._ended(run, refusal)
 
-    def _leave_if_interrupted(self, run: Run) -> None:
+    async def _leave_if_interrupted(self, run: Run) -> None:
         """If the worker is to end, give the lease back, so that another need not wait, and let the cancellation go on."""
         self._heed(run)
         if run.is_interrupted:
-            self.ledger.release(run.key, run.token)
+            await self._ask(partial(self.ledger.release, run.key, run.token))
             raise asyncio.CancelledError
 
     # -- the lease --------------------------------------------------------------------------------------------
@@ -266,29 +266,29 @@ class OperationRunner:
 
     async def _fence(self, run: Run) -> Answer | None:
         """Take the lease anew: the sink hears of the newer token, and refuses what may still be on its way."""
-        self.ledger.release(run.key, run.token)
+        await self._ask(partial(self.ledger.release, run.key, run.token))
         refusal = await self._lease(run)
         run.lingers = run.lingers and refusal is not None
         return refusal
 
     async def _take_up(self, run: Run) -> None:
         """Settle what an earlier run has left in doubt, before anything is sent again."""
-        asked = self.ledger.doubtful(run.key, run.token)
+        asked = await self._ask(partial(self.ledger.doubtful, run.key, run.token))
         if isinstance(asked, Request):
             await self._settle(run, asked)
-        self._leave_if_interrupted(run)
+        await self._leave_if_interrupted(run)
 
     # -- one attempt ------------------------------------------------------------------------------------------
 
     async def _attempted(self, run: Run) -> Answer | None:
         """Ask the ledger and send once. The answer that ends the run, or None if it goes on."""
-        if self._must_not_resend(run):
+        if await self._must_not_resend(run):
             return Answer(Kind.UNKNOWN, "an earlier send is open, and must not be repeated")
         permit = await self._ask(partial(self.ledger.authorise, run.key, run.token))
         if not isinstance(permit, Permit):
             return permit
         if self.contracts.checkpoint is Checkpoint.BEFORE_EFFECT:
-            self.dispatcher.checkpoint(run.key, run.token, "")
+            await self._write_down(run, "")
         attempt = await self._send(run, permit)
         answer = self._understood(run, attempt)
         recorded = await self._ask(partial(self.ledger.acknowledge, run.key, run.token, answer))
@@ -297,8 +297,8 @@ class OperationRunner:
             return Answer(Kind.UNKNOWN, "the ledger was busy, and what came of the send is not recorded")
         if answer.receipt or not self._goes_on(run, attempt, answer):
             return answer
-        standing = self.ledger.standing(run.key)
-        return answer if standing is None or standing.state in TERMINAL else None
+        standing = await self._ask(partial(self.ledger.standing, run.key))
+        return answer if isinstance(standing, Standing) and standing.state in TERMINAL else None
 
     async def _send(self, run: Run, permit: Permit) -> Attempt:
         limit_ms = self._limit_ms(permit.request)
@@ -351,11 +351,11 @@ class OperationRunner:
         run.retry_after_ms = attempt.value.retry_after_ms or 0
         return self.dispatcher.understood(attempt.value)
 
-    def _must_not_resend(self, run: Run) -> bool:
+    async def _must_not_resend(self, run: Run) -> bool:
         if run.resends:
             return False
-        standing = self.ledger.standing(run.key)
-        return standing is not None and standing.state in IN_FLIGHT
+        standing = await self._ask(partial(self.ledger.standing, run.key))
+        return isinstance(standing, Answer) or standing.state in IN_FLIGHT
 
     def _goes_on(self, run: Run, attempt: Attempt, answer: Answer) -> bool:
         """Whether the retry policy allows another attempt after this; the ledger may still refuse it."""
@@ -372,7 +372,7 @@ class OperationRunner:
 
     async def _back_off(self, run: Run) -> None:
         """Wait before the next attempt, but not beyond the deadline."""
-        wait_ms = self._wait_ms(run)
+        wait_ms = await self._wait_ms(run)
         if wait_ms <= 0:
             return
         run.may_be_woken = True
@@ -382,10 +382,10 @@ class OperationRunner:
             self._heed(run)
         run.may_be_woken = False
 
-    def _wait_ms(self, run: Run) -> float:
+    async def _wait_ms(self, run: Run) -> float:
         wait_ms = self.policy.wait_ms(run.sent, self.draws, run.retry_after_ms)
-        standing = self.ledger.standing(run.key)
-        if standing is None or standing.deadline_ms is None:
+        standing = await self._ask(partial(self.ledger.standing, run.key))
+        if isinstance(standing, Answer) or standing.deadline_ms is None:
             return wait_ms
         return min(wait_ms, standing.deadline_ms - self.clock.now_ms())
 
@@ -393,29 +393,33 @@ class OperationRunner:
 
     async def _ended(self, run: Run, last: Answer) -> Ending:
         """What became of it, after the sink was asked wherever that is open."""
-        self._leave_if_interrupted(run)
+        await self._leave_if_interrupted(run)
         run.reason = last.reason or run.reason
         if last.receipt:
             if self.contracts.checkpoint is Checkpoint.AFTER_RECEIPT:
-                self.dispatcher.checkpoint(run.key, run.token, last.receipt)
+                await self._write_down(run, last.receipt)
             return Ending(last.kind, State.COMPLETED, receipt=last.receipt, sent=run.sent)
         if run.token:
             await self._settle_doubt(run)
-            self._leave_if_interrupted(run)
-            self._close(run)
-        ending = self._as_it_stands(run.key, run.reason, run.sent)
+            await self._leave_if_interrupted(run)
+            await self._close(run)
+        ending = await self._as_it_stands(run.key, run.reason, run.sent)
         if ending.receipt and self.contracts.checkpoint is Checkpoint.AFTER_RECEIPT:
-            self.dispatcher.checkpoint(run.key, run.token, ending.receipt)
+            await self._write_down(run, ending.receipt)
         return ending
+
+    async def _write_down(self, run: Run, receipt: str) -> None:
+        """The worker's own progress; where another has a newer token it is no longer for this one to write."""
+        await self._ask(partial(self.dispatcher.checkpoint, run.key, run.token, receipt))
 
     async def _settle_doubt(self, run: Run) -> None:
         """Ask the sink about what was sent and not answered; older tokens are refused before it is asked."""
-        standing = self.ledger.standing(run.key)
-        if standing is None or standing.state not in IN_FLIGHT:
+        standing = await self._ask(partial(self.ledger.standing, run.key))
+        if isinstance(standing, Answer) or standing.state not in IN_FLIGHT:
             return
         run.found = None
         if await self._fence(run) is None:
-            asked = self.ledger.doubtful(run.key, run.token)
+            asked = await self._ask(partial(self.ledger.doubtful, run.key, run.token))
             if isinstance(asked, Request):
                 await self._settle(run, asked)
 
@@ -432,17 +436,18 @@ class OperationRunner:
             self._heed(run)
         return attempt.value if isinstance(attempt.value, SinkAnswer) else None
 
-    def _close(self, run: Run) -> None:
+    async def _close(self, run: Run) -> None:
         """Give the lease back, and end an intent whose deadline has passed."""
-        self.ledger.release(run.key, run.token)
+        await self._ask(partial(self.ledger.release, run.key, run.token))
         overdue = tuple(one for one in self.ledger.overdue() if one.key == run.key)
         if overdue:
-            self.ledger.reap(overdue)
+            await self._ask(partial(self.ledger.reap, overdue))
 
-    def _as_it_stands(self, key: str, reason: str, sent: int = 0) -> Ending:
-        standing = self.ledger.standing(key)
-        if standing is None:
-            return Ending(Kind.REFUSED, reason=reason or "no such intent", sent=sent)
+    async def _as_it_stands(self, key: str, reason: str, sent: int = 0) -> Ending:
+        standing = await self._ask(partial(self.ledger.standing, key))
+        if isinstance(standing, Answer):
+            kind = Kind.UNKNOWN if sent else Kind.REFUSED  # nobody can say now what was recorded
+            return Ending(kind, reason=reason or standing.reason, sent=sent)
         if standing.state is State.COMPLETED:
             return Ending(Kind.REPLAYED, standing.state, receipt=standing.receipt, sent=sent)
         kind = Kind.ERROR if standing.state in TERMINAL else Kind.REFUSED

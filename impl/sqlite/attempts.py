@@ -24,14 +24,14 @@ class Attempts(Book):
     COMPLETE: ClassVar[str] = "UPDATE intents SET state = 'completed', receipt = ?, in_doubt = 0 WHERE key = ?"
     SETTLE: ClassVar[str] = "UPDATE intents SET state = ?, cleaned = ?, in_doubt = 0 WHERE key = ?"
 
-    def standing(self, key: str) -> Standing | None:
-        """Where an intent stands now; None if there is none. Raises a StoreError."""
-        return self._transact(self._standing, key)
+    def standing(self, key: str) -> Standing | Answer:
+        """Where an intent stands now; an answer if there is none, or if nobody can say."""
+        return self._operate(self._standing, key)
 
-    def _standing(self, now_ms: int, key: str) -> Standing | None:
+    def _standing(self, now_ms: int, key: str) -> Standing | Answer:
         entry = self._entry(key)
         if entry is None:
-            return None
+            return NO_INTENT
         return Standing(State(entry.state), entry.receipt, entry.attempts, self._not_after_ms(entry))
 
     # -- before the send --------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import ClassVar, Final
 
 from rfc8785 import CanonicalizationError
@@ -39,6 +40,7 @@ class Intents(Book):
         """
         try:
             text, digest = self._text(payload), self._digest(payload)
+            self._digest(json.loads(text))  # what is sent is read back from the text: 1e20 comes back as no float
         except CanonicalizationError as error:
             return refused(f"payload is not canonical JSON: {error}")
         return self._operate(self._submit, key, text, digest, deadline_ms)

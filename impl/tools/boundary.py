@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from impl.approvals import digest_of
 from impl.attempts import AttemptRunner
 from impl.protocol import Answer, Json, Site, StoppedError
-from impl.runner import Draws, Ending, OperationRunner, Policy
+from impl.runner import Draws, Ending, OperationRunner, Policy, Standing
 from impl.runner.runner import BUSY_TRIES, AnySink, Ledger
 from impl.tools.calls import CallRefusedError, ToolCall, read, read_id, text_of
 from impl.tools.results import Code, Problem, Status, ToolResult
@@ -115,7 +115,7 @@ class ToolBoundary:
         key, now_ms = self.key_of(call.id), self.dispatcher.site.clock.now_ms()
         try:
             is_late = call.deadline_ms is not None and call.deadline_ms <= now_ms
-            if is_late and self.dispatcher.ledger.standing(key) is None:
+            if is_late and not isinstance(self.dispatcher.ledger.standing(key), Standing):
                 message = f"deadline_ms is {call.deadline_ms}, and it is {now_ms} already"
                 raise CallRefusedError(Problem(Code.BAD_DEADLINE, message, "give a later one", "/deadline_ms"))
             answer = await self._stored(key, call)
@@ -183,8 +183,8 @@ class ToolBoundary:
         try:
             standing = self.dispatcher.ledger.standing(key)
         except StoppedError:
-            standing = None
-        return ending.sent if standing is None else standing.attempts
+            return ending.sent
+        return standing.attempts if isinstance(standing, Standing) else ending.sent
 
 
 def _problem(status: Status, ending: Ending, note: Note, key: str, attempts: int) -> Problem:
@@ -205,7 +205,8 @@ def _problem(status: Status, ending: Ending, note: Note, key: str, attempts: int
             return Problem(Code.ENDED, "the call has failed for good", _NEW_ID)
         case Status.UNKNOWN:
             reason = ending.reason or "no answer came"
-            return said or Problem(Code.NO_ANSWER, f"it is not known what became of the call: {reason}", _AGAIN)
+            code = Code.LEDGER if ending.state is None else Code.NO_ANSWER
+            return said or Problem(code, f"it is not known what became of the call: {reason}", _AGAIN)
         case _ if said is not None:
             return Problem(said.code, f"there is no effect yet: {last}", _AGAIN)
         case _:
@@ -214,7 +215,7 @@ def _problem(status: Status, ending: Ending, note: Note, key: str, attempts: int
 
 def _refusal(ending: Ending, key: str) -> Problem:
     reason = ending.reason
-    if ending.state is None:
+    if ending.state is None and reason != "busy":
         return Problem(Code.UNKNOWN_CALL, f"there is no operation {key!r}", "cancel a call that was made")
     if ending.state is State.DENIED:
         return Problem(Code.DENIED, "the call was denied", "do not repeat it")

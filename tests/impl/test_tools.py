@@ -499,7 +499,9 @@ def test_an_exception_without_an_effect_may_be_called_again(house):
 
 
 @pytest.mark.parametrize(
-    "value", [{1, 2}, object(), math.nan, b"r-1", {1: 2}, "\ud800", SinkAnswer(Verdict.DONE, "r-1")], ids=repr
+    "value",
+    [{1, 2}, object(), math.nan, b"r-1", {1: 2}, "\ud800", SinkAnswer(Verdict.DONE, "r-1")],
+    ids=["set", "object", "nan", "bytes", "number as key", "half a surrogate", "an answer"],
 )
 def test_an_answer_that_is_no_json_is_not_understood(dumb, value):
     """A tool whose answer is no JSON has acted: the outcome is open, and the error names the type."""
