@@ -98,6 +98,13 @@ class Verdict:
             total.update(t.cuts)
         return dict(sorted(total.items()))
 
+    def attempts(self) -> dict[str, int]:
+        """Runs, turns, sends and events of the engine that attempts on a virtual clock."""
+        total: Counter[str] = Counter()
+        for t in self.tallies:
+            total.update(t.attempts)
+        return dict(sorted(total.items()))
+
     def unsupported(self) -> dict[str, str]:
         """The engines that can do nothing with the subject, and why."""
         return {t.engine: t.unsupported for t in self.tallies if t.unsupported}
@@ -171,6 +178,7 @@ class Verdict:
                 "engines": self.engines(),
                 "interleavings": self.schedules(),
                 "power_cuts": self.cuts(),
+                "attempts": self.attempts(),
                 "storage_faults": self.faults(),
                 "unsupported_engines": self.unsupported(),
                 "boundaries": self.boundaries(),
@@ -199,6 +207,7 @@ def plan(
             ("interleavings", max(10, round(SCHEDULES * share)), wave),
             ("power", 1, wave if share > LITTLE else wave + 1),  # part 0 has the standard order too
             ("faults", max(FAULT_PARTS, round(FAULT_PARTS / share)), wave % FAULT_PARTS),
+            ("attempts", 2 if share > LITTLE else 1, wave),
         ]
         out.append(
             [

@@ -13,7 +13,7 @@ from model.words import Reply
 LIMITS = Limits(lease_ms=1, other_lease_ms=2, approval_ms=1, deadline_ms=2, max_attempts=2)
 """In ticks: enough to have each expiry come before, with and after each other one."""
 NO_FAILURE, RETRY, CLOCK, KILL = "no failure", "retry", "clock", "kill"
-POWER_CUT, STORAGE_FAULT = "power cut", "storage fault"
+POWER_CUT, STORAGE_FAULT, AWAIT = "power cut", "storage fault", "at an await"
 _TIMED = (NO_FAILURE, CLOCK)
 _BASE = frozenset({Verb.SUBMIT, Verb.APPROVE, Verb.CLAIM, Verb.DISPATCH, Verb.ACKNOWLEDGE, Verb.CHECKPOINT})
 _RECOVERY = frozenset({Verb.ADVANCE, Verb.RECONCILE, Verb.REAP_READ, Verb.REAP_APPLY})
@@ -27,8 +27,8 @@ def not_applicable(row: str, column: Column) -> str:
     match row.partition("=")[0]:
         case "durability" if not column.cuts:
             return "only a power cut can show it"
-        case "attempt_timeout":
-            return "the model has no awaits"
+        case "attempt_timeout" if not column.awaits:
+            return "only an await can show it"
     return ""
 
 
@@ -55,6 +55,8 @@ class Column:
     """How often the power fails."""
     faults: int = 0
     """How many operations end in the middle because storage failed."""
+    awaits: bool = False
+    """Whether it is one operation's attempts in time, and not whole operations in any order."""
 
     def bounds(self, limits: Limits = LIMITS) -> ModelBounds:
         """The column as bounds of a search, for two workers and one key that is granted at most twice."""
@@ -141,6 +143,13 @@ COLUMNS: dict[str, Column] = {
             repeats=True,
             faults=1,
             beyond=(*_TIMED, RETRY, KILL),
+        ),
+        Column(
+            AWAIT,
+            "one operation in time: its sink is slow, silent or late, breaks or refuses, and between two awaits it is "
+            "cancelled, interrupted, killed, or stalls past an attempt's end or the deadline",
+            awaits=True,
+            beyond=(),
         ),
     )
 }

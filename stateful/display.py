@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from model.attempts import EventKind
 from stateful.campaign import Campaign, Verdict, plan
 from stateful.findings import Kept, keep
 from stateful.story import counted
@@ -159,6 +160,8 @@ class Display:
             self._out.print(f"  {_scheduled(verdict.schedules())}", markup=False)
         if verdict.cuts():
             self._out.print(f"  {_cut(verdict.cuts())}", markup=False)
+        if verdict.attempts():
+            self._out.print(f"  {_attempted(verdict.attempts())}", markup=False)
         if verdict.faults():
             met = sum(n for name, n in verdict.faults().items() if not name.endswith("| calls"))
             failed = counted(verdict.totals()["calls_failed"], "storage call")
@@ -197,4 +200,13 @@ def _cut(done: dict[str, int]) -> str:
     return (
         f"{counted(done['states'] + done['second'], 'crash state')} of power cuts in {counted(done['orders'], 'order')}, "
         f"{counted(done['operations'], 'storage operation')}, recovered from {counted(done['recoveries'], 'state')}"
+    )
+
+
+def _attempted(done: dict[str, int]) -> str:
+    """What the attempts came to: ``2,181 runs of attempts on a virtual clock ...``."""
+    events = sum(done.get(str(kind), 0) for kind in EventKind)
+    return (
+        f"{counted(done['runs'], 'run')} of attempts on a virtual clock, {counted(done['sends'], 'send')}, "
+        f"{counted(events, 'event')} between two of {done['turns']:,} turns"
     )

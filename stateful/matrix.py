@@ -5,10 +5,11 @@ run on the real dispatcher under the same contract and must break the same promi
 transition of the cell's state graph is run on the real dispatcher and compared. Where the two disagree, the cell says
 so, and one of them is wrong.
 
-Power cuts and storage faults have searches and executions of their own. What survives a power cut in the model has to
-survive it in every crash state of the power engine's standard order, and what does not breaks in one crash state of the
-shortest order. A storage fault may break on SQLite, of a sample of operations failed at each call, no more than it does
-in the model.
+Power cuts, storage faults and awaits have searches and executions of their own. What survives a power cut in the model
+has to survive it in every crash state of the power engine's standard order, and what does not breaks in one crash state
+of the shortest order. A storage fault may break on SQLite, of a sample of operations failed at each call, no more than
+it does in the model. At the awaits of one operation the rule of ``model.attempts`` is searched, and the real runner
+goes through the same on a virtual clock.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from model.properties import PROPERTIES, breaks
 from model.search import Bounds, FaultSpace, ModelSpace, PowerSpace, Result, Symmetric, Verdict, search
 from model.step import Model, dead
 from model.words import World
+from stateful.attempts import cell as attempts_cell
 from stateful.cells import Cell, Mark, Matrix
 from stateful.columns import COLUMNS, LIMITS, Column, not_applicable, rows
 from stateful.engines.conformance import Conformer
@@ -77,6 +79,8 @@ class _Row:
         if column.cuts:
             result = cut_through(self.contracts, column)
             return self._cut(self._judged(column, result), result)
+        if column.awaits:
+            return self._attempted(column)
         if column.faults:
             result = failed_through(self.contracts, column)
             return self._failed(self._judged(column, result), result)
@@ -85,6 +89,26 @@ class _Row:
         if cell.mark is Mark.VIOLATED:
             return executed(cell, space, self.subject)
         return _conforming(cell, space, self.subject, self.states_executed or STATES_MAX)
+
+    def _attempted(self, column: Column) -> Cell:
+        """Run one operation's attempts by the rule and on the real runner: they must break the same promises."""
+        by_rule = attempts_cell.searched(self.contracts)
+        done = attempts_cell.enacted(self.subject, self.contracts, runs_max=self.states_executed)
+        cell = Cell(self.name, column.name, Mark.SURVIVES, by_rule.cases, by_rule.outcomes, executed=done.runs)
+        if done.unsupported:
+            return evolve(cell, mark=Mark.UNSUPPORTED, note=done.unsupported)
+        if by_rule.broken:
+            order = list(PROPERTIES)
+            shortest = min(
+                by_rule.broken, key=lambda p: (len(attempts_cell.labels(by_rule.broken[p])), order.index(p))
+            )
+            labels = attempts_cell.labels(by_rule.broken[shortest])
+            cell = evolve(cell, mark=Mark.VIOLATED, property_id=shortest, labels=labels)
+        more = sorted(done.broke.keys() - by_rule.broken.keys())
+        missing = cell.mark is Mark.VIOLATED and cell.property_id not in done.broke and not self.states_executed
+        note = done.forbidden or (f"on SQLite: {more[0]}: {done.broke[more[0]]}" if more else "")
+        note = note or ("on SQLite: it does not break" if missing else "")
+        return evolve(cell, agrees=not note, note=note)
 
     def _search(self, column: Column) -> tuple[ModelSpace, Result]:
         if column.name not in self._searched:

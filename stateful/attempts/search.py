@@ -17,11 +17,13 @@ EVENT_SHARE = 0.04
 """How likely an event is before a turn of a random run."""
 
 
-def every_run(system: AttemptSystem, attempts: int, events: int, first: Said | None = None) -> Iterator[Ran]:
+def every_run(
+    system: AttemptSystem, attempts: int, events: int, first: Said | None = None, *, again: int = AGAIN
+) -> Iterator[Ran]:
     """Every run with a budget of so many attempts and at most so many events; of one first answer, or of all."""
     choices = Choices()
     while True:
-        yield system.run(attempts, asked_by_search(choices, events, ANSWERS, first), again=AGAIN)
+        yield system.run(attempts, asked_by_search(choices, events, ANSWERS, first), again=again)
         if not choices.advance():
             return
 

@@ -52,10 +52,13 @@ def _runs(system: AttemptSystem, shard: Shard) -> Iterator[Ran]:
         yield from _named(system, shard.scripts, shard.seed)
         return
     first = tuple(Said)[shard.part % PARTS]
+    if shard.size == 1:
+        yield from every_run(system, 1, 1, first)
+        yield from random_runs(system, RANDOM_ATTEMPTS, RANDOM_EVENTS, shard.seed, RANDOM_RUNS // 3)
+        return
     if shard.part == 0:
         yield from every_run(system, 1, 1)
-    if shard.size > 1:
-        yield from every_run(system, 2, 1, first)
+    yield from every_run(system, 2, 1, first)
     yield from random_runs(system, RANDOM_ATTEMPTS, RANDOM_EVENTS, shard.seed, RANDOM_RUNS)
 
 
