@@ -106,11 +106,14 @@ class _Automaton:
         self.isolation = contracts.attempt_timeout
 
     def next(self, now: Now) -> Iterator[Now]:
-        """What may come next: any of the alarms of the earliest instant."""
-        at_ms = now.alarms[0][0]
+        """What may come next: any of the alarms of the earliest instant; of events, the one that is told first."""
+        at_ms, before = now.alarms[0][0], ""
         for alarm in now.alarms:
             if alarm[0] != at_ms:
                 return
+            if alarm[1] == before == "event":
+                continue
+            before = alarm[1]
             rest = tuple(a for a in now.alarms if a is not alarm)
             name = alarm[1].replace("-", "_")
             yield getattr(self, f"_{name}")(evolve(now, now_ms=max(now.now_ms, at_ms), alarms=rest), alarm[2])

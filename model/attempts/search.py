@@ -50,12 +50,12 @@ def _cases(setup: Setup) -> Iterator[tuple[int, Case]]:
 
 
 def _events(setup: Setup) -> Iterator[tuple[Event, ...]]:
-    """One event at an instant, and whoever takes over after it."""
+    """One event at an instant, and whoever takes over after it: once the worker has ended, grace included."""
     deadline, attempt = setup.deadline_ms, setup.attempt_ms
     instants = sorted({*range(attempt + setup.grace_ms + 1), deadline - 1, deadline})
     for at_ms in instants:
         yield (Event(EventKind.CANCEL, at_ms),)
-        yield Event(EventKind.INTERRUPT, at_ms), Event(EventKind.START, at_ms + 1)
+        yield Event(EventKind.INTERRUPT, at_ms), Event(EventKind.START, at_ms + setup.grace_ms + 1)
         yield Event(EventKind.KILL, at_ms), Event(EventKind.START, at_ms + setup.lease_ms)
         for until_ms in (attempt, deadline - 1, deadline):
             if until_ms > at_ms:
