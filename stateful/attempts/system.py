@@ -24,6 +24,7 @@ from stateful.clock import EPOCH_MS
 from stateful.medium import MemoryMedium
 from stateful.oracle import LEDGER_FILE
 from stateful.schedules.lanes import UnsupportedByEngine
+from stateful.spoken import shown
 from stateful.subject import Subject
 from stateful.virtual import Frozen, VirtualLoop
 
@@ -228,8 +229,9 @@ class _Course:
         self.runner: Any = None
         self.has_started = False
         self.others: list[asyncio.Task[Any]] = []
+        self._came = 0
+        """How much has come from outside since this run began."""
         self._instant = (-1, 0)
-        self._tied = 0
 
     def run(self) -> Ran:
         trouble = ""
@@ -300,19 +302,28 @@ class _Course:
         return Policy(setup.attempt_ms, setup.waits_ms[0], max(setup.waits_ms), setup.grace_ms)
 
     async def _life(self) -> End:
-        self.others = []
+        self.others, self._came = [], 0
         self.task = self.loop.create_task(self._run())
         await asyncio.wait({self.task})
         for other in self.others:
-            ending = await other
-            self.cancelled.append(ending.kind)
-            self.receipts += [ending.receipt] if ending.receipt else []
+            self.cancelled.append(self._answered(await other, "cancel"))
         try:
             ending = self.task.result()
         except asyncio.CancelledError:
+            if not self._came:
+                raise RuntimeError(
+                    "the run ended as if its task was cancelled, and nobody has cancelled it"
+                ) from None
             return End.INTERRUPTED
-        self.receipts += [ending.receipt] if ending.receipt else []
-        return ENDS[ending.kind]
+        return ENDS[self._answered(ending, "run")]
+
+    def _answered(self, ending: Any, call: str) -> Kind:
+        """What a runner came back with; its receipt is kept. Raises TypeError for what is no ending."""
+        kind, receipt = getattr(ending, "kind", None), getattr(ending, "receipt", None)
+        if not isinstance(kind, Kind) or kind not in ENDS or not isinstance(receipt, str):
+            raise TypeError(f"{call} came back with {shown(ending)}, not with an Ending")
+        self.receipts += [receipt] if receipt else []
+        return kind
 
     async def _run(self) -> Any:
         self.has_started = True
@@ -377,6 +388,7 @@ class _Course:
     def _happen(self, event: Planned) -> None:
         assert self.task is not None
         self.planned.append(event)
+        self._came += 1
         until = f" until {event.until_ms} ms" if event.until_ms else ""
         self._tell(f"{event.kind.upper()}{until}")
         self.events.append(Event(event.kind, self.loop.now_ms, event.until_ms))

@@ -18,6 +18,7 @@ from stateful.attempts.search import every_run, random_runs
 from stateful.attempts.system import AttemptSystem, Ran
 from stateful.subject import Subject
 from stateful.verdict import Tally
+from stateful.virtual.loop import TURNS_MAX
 
 if TYPE_CHECKING:
     from stateful.shard import NamedScripts, Shard
@@ -36,7 +37,7 @@ def run(subject: Subject, shard: Shard, tally: Tally) -> None:
     with AttemptSystem(subject, shard.contracts) as system:
         for ran in _runs(system, shard):
             _take(system, ran, tally)
-            if tally.enough or _is_patient_no_more(tally):
+            if tally.enough or ran.turns > TURNS_MAX or _is_patient_no_more(tally):
                 break
         for property_id, one in list(tally.broken.items()):
             assert one.attempts is not None
