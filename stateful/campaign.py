@@ -23,6 +23,7 @@ from model.actions import Alphabet
 from model.contracts import Contracts
 from model.properties import ANSWERS, WITNESSES
 from model.words import Capability
+from stateful.coverage import Coverage, Summary
 from stateful.medium import no_room, run_folder
 from stateful.shard import Shard, recorded, reduced, run_shard, shard_seed
 from stateful.subject import Subject
@@ -97,6 +98,13 @@ class Verdict:
         for t in self.tallies:
             total.update(t.cuts)
         return dict(sorted(total.items()))
+
+    def coverage(self) -> Summary:
+        """What of all orders was tried."""
+        total = Coverage()
+        for t in self.tallies:
+            total.add(t.coverage)
+        return total.summary(self.capabilities)
 
     def attempts(self) -> dict[str, int]:
         """Runs, turns, sends and events of the engine that attempts on a virtual clock."""
@@ -181,6 +189,7 @@ class Verdict:
                 "attempts": self.attempts(),
                 "storage_faults": self.faults(),
                 "unsupported_engines": self.unsupported(),
+                "coverage": self.coverage().to_json(),
                 "boundaries": self.boundaries(),
                 "boundaries_left_over": sorted(x for t in self.tallies for x in t.left_over),
                 "failed_shards": sorted(f"{t.engine}[{t.shard}]: {t.failed}" for t in self.tallies if t.failed),
@@ -270,7 +279,7 @@ class Campaign:
         properties = tuple(self._traced(p) for p in merged(tallies, capabilities))
         missing = () if any(t.broken for t in tallies) else unseen(tallies, capabilities)
         failed = bool(cut_short) or any(t.failed or t.left_over for t in tallies)
-        return Verdict(
+        verdict = Verdict(
             subject=self.subject.name,
             mistake=self.subject.mistake,
             contracts=self.contracts,
@@ -284,6 +293,8 @@ class Campaign:
             capabilities=capabilities,
             seconds_taken=seconds,
         )
+        tried_little = verdict.status is Status.SURVIVED and verdict.coverage().is_little
+        return evolve(verdict, status=Status.VACUOUS) if tried_little else verdict
 
     def _traced(self, verdict: PropertyVerdict) -> PropertyVerdict:
         if verdict.broken is None:

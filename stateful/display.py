@@ -156,21 +156,16 @@ class Display:
             f"  {totals['boundaries_killed']:,} real deaths and freezes at every boundary of {operations} operations, "
             f"{left} left over; not exhausted: random orders within these bounds"
         )
-        if verdict.schedules():
-            self._out.print(f"  {_scheduled(verdict.schedules())}", markup=False)
-        if verdict.cuts():
-            self._out.print(f"  {_cut(verdict.cuts())}", markup=False)
-        if verdict.attempts():
-            self._out.print(f"  {_attempted(verdict.attempts())}", markup=False)
-        if verdict.faults():
-            met = sum(n for name, n in verdict.faults().items() if not name.endswith("| calls"))
-            failed = counted(verdict.totals()["calls_failed"], "storage call")
-            self._out.print(f"  {failed} failed in {counted(met, 'operation')}", markup=False)
+        for line in _by_engine(verdict):
+            self._out.print(f"  {line}", markup=False)
         for engine, why in verdict.unsupported().items():
             self._out.print(f"  UNSUPPORTED by {engine}: {why}; the other engines judge it", markup=False)
         seen = ", ".join(f"{name} {count:,}" for name, count in verdict.witnesses().items())
         self._out.print(f"  seen: {seen or 'nothing'}", markup=False)
-        if verdict.status is Status.VACUOUS:
+        self._out.print(f"  tried: {verdict.coverage().told()}", markup=False)
+        if verdict.status is Status.VACUOUS and not verdict.missing:
+            self._out.print("  VACUOUS: too few pairs of actions were tried; give it more --seconds", markup=False)
+        elif verdict.status is Status.VACUOUS:
             self._out.print(
                 f"  VACUOUS: never seen: {', '.join(verdict.missing)}; give it more --seconds", markup=False
             )
@@ -182,6 +177,20 @@ class Display:
         for tally in verdict.tallies:
             if tally.failed:
                 self._out.print(f"  FAILED: {tally.engine}[{tally.shard}]: {tally.failed}", markup=False)
+
+
+def _by_engine(verdict: Verdict) -> Iterator[str]:
+    """What the engines did that count something else than orders."""
+    if verdict.schedules():
+        yield _scheduled(verdict.schedules())
+    if verdict.cuts():
+        yield _cut(verdict.cuts())
+    if verdict.attempts():
+        yield _attempted(verdict.attempts())
+    if verdict.faults():
+        met = sum(n for name, n in verdict.faults().items() if not name.endswith("| calls"))
+        failed = counted(verdict.totals()["calls_failed"], "storage call")
+        yield f"{failed} failed in {counted(met, 'operation')}"
 
 
 def _scheduled(done: dict[str, int]) -> str:

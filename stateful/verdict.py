@@ -13,6 +13,7 @@ from model.actions import Step
 from model.properties import CONFORMS, PROPERTIES, WITNESSES
 from model.words import Capability, Kind
 from stateful.attempts.plan import Plan
+from stateful.coverage import Coverage
 from stateful.order import Ran, Rig
 from stateful.power.cut import Cut
 from stateful.schedules.program import Scheduled
@@ -106,6 +107,8 @@ class Tally:
     """What an engine that cuts the power has done: orders, storage operations, crash states, recoveries."""
     faults: Counter[str] = field(factory=Counter)
     """What came of storage faults: operations by ``kind | store | answer``, failed calls by ``kind | store | calls``."""
+    coverage: Coverage = field(factory=Coverage)
+    """What its orders have tried, where they are orders of any actions."""
     attempts: Counter[str] = field(factory=Counter)
     """What an engine on a virtual clock has done: runs, turns, sends, and events by kind."""
     seconds: float = field(default=0.0, eq=False)
@@ -117,6 +120,7 @@ class Tally:
         """Count one order. True if the shard should stop."""
         if ran.finding is not None and ran.finding.property_id not in self.broken:
             self.found(ran.finding.property_id, ran.finding.detail, ran.steps[: ran.own], after=self.orders + 1)
+        self.coverage.take(ran.told[: ran.own])
         self.count(len(ran.told), sum(t.outcome.kind is Kind.KILLED for t in ran.told))
         return self.enough
 

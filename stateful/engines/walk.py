@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect
+from collections import Counter
 from itertools import accumulate
 
 from model.actions import ALPHABET, Action, Step, Verb
@@ -54,6 +55,10 @@ WEIGHTS = {
 }
 GUIDED = 0.35
 """How many steps follow the guide instead of the weights."""
+STEERED = 0.5
+"""How many of the others go where it has seldom been."""
+CANDIDATES = 4
+"""Of so many steps that make sense, the one that was done least often in a world of this shape."""
 _REPLIES = (
     Reply.DONE,
     Reply.DONE,
@@ -71,11 +76,14 @@ _FACTORS = (0.2, 1, 1, 3)
 class Chooser:
     """Chooses steps at random: a verb by weight, then one of its actions that makes sense now."""
 
-    def __init__(self, model: Model, verbs: frozenset[Verb], rng: random.Random) -> None:
+    def __init__(self, model: Model, verbs: frozenset[Verb], rng: random.Random, *, steered: float = STEERED) -> None:
         self._steps = tuple(tuple(Step(a) for a in model.alphabet.by_verb[v]) for v in _VERBS)
         self._model = model
         self._rng = rng
         self._verbs = verbs
+        self._steered = steered
+        self._seen: Counter[tuple[object, Verb]] = Counter()
+        self._died: Counter[tuple[Verb, int]] = Counter()
         self._tick = model.alphabet.by_label["advance tick"]
         self.reweigh()
 
@@ -93,12 +101,26 @@ class Chooser:
             followed = self.follow(world, int(rng.random() * (1 << 16)))
             if followed is not None:
                 return self._maybe_killed(Step(followed))
+        steers = rng.random() < self._steered
+        wanted = CANDIDATES if steers else 1
+        found: list[Step] = []
         for _ in range(40):
             steps = self._steps[bisect(self._bounds, rng.random() * total)]
             step = steps[int(rng.random() * len(steps))]
             if self._model.is_enabled(step.action, world):
-                return self._maybe_killed(step)
-        return Step(self._tick)
+                found.append(step)
+                if len(found) == wanted:
+                    break
+        if not found:
+            return Step(self._tick)
+        return self._maybe_killed(self._rarest(found, shape(world)) if steers else found[0])
+
+    def _rarest(self, steps: list[Step], where: object) -> Step:
+        """The step whose verb was chosen least often in worlds of a shape."""
+        seen = self._seen
+        step = min(steps, key=lambda s: seen[where, s.action.verb])
+        seen[where, step.action.verb] += 1
+        return step
 
     def follow(self, world: World, draw: int) -> Action | None:
         """The guide's next action for a worker and key that ``draw`` chooses, if there is one for this subject."""
@@ -117,8 +139,27 @@ class Chooser:
         rng, verb = self._rng, step.action.verb
         one_in = KILL_SEND_ONE_IN if verb in _SENDS else KILL_ONE_IN
         if ALPHABET[verb].stores and rng.random() * one_in < 1:
-            return Step(step.action, 1 + int(rng.random() * BOUNDARY_MAX))
+            one, other = (1 + int(rng.random() * BOUNDARY_MAX) for _ in range(2))
+            died = self._died
+            place = other if self._steered and died[verb, other] < died[verb, one] else one
+            died[verb, place] += 1
+            return Step(step.action, place)
         return step
+
+
+def shape(world: World) -> object:
+    """What a world looks like from afar: for each key where its intent, lease and approval stand; who is there."""
+    now_ms = world.now_ms
+    slots = tuple(
+        (
+            None if slot.intent is None else slot.intent.state,
+            slot.lease is not None and now_ms < slot.lease.expiry_ms,
+            None if slot.approval is None else slot.approval.status,
+            bool(slot.effects),
+        )
+        for slot in world.stores.slots
+    )
+    return slots, tuple((w.alive, w.stalled >= 0) for w in world.workers)
 
 
 def verbs_of(rig: Rig) -> frozenset[Verb]:
@@ -127,10 +168,10 @@ def verbs_of(rig: Rig) -> frozenset[Verb]:
     return frozenset(v for v, form in ALPHABET.items() if form.needs is None or form.needs in have)
 
 
-def walk(rig: Rig, seed: int, orders: int, tally: Tally) -> None:
-    """Run ``orders`` random orders; what is found goes into ``tally``."""
+def walk(rig: Rig, seed: int, orders: int, tally: Tally, *, steered: float = STEERED) -> None:
+    """Run ``orders`` random orders; what is found goes into ``tally``. ``steered`` is for benchmarks."""
     rng = random.Random(seed)  # noqa: S311 - a seed must give the same run
-    chooser = Chooser(rig.model, verbs_of(rig), rng)
+    chooser = Chooser(rig.model, verbs_of(rig), rng, steered=steered)
 
     def one() -> Finding | None:
         finding = rig.start()
