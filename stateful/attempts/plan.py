@@ -72,14 +72,11 @@ def plan_from_json(raw: Any) -> Plan:
     for name in raw:
         if name not in _NAMES:
             raise PlanError(f'"{FIELD}" has no field {name!r}; its fields are {", ".join(_NAMES)}')
-    answers = raw.get("answers", [])
+    answers, events, ties = (_list(raw, name) for name in ("answers", "events", "ties"))
     known = [str(said) for said in Said]
-    for said in answers if isinstance(answers, list) else [answers]:
+    for said in answers:
         if said not in known:
             raise PlanError(f"a sink does not answer {shown(said)}; it answers {', '.join(known)}")
-    events, ties = raw.get("events", []), raw.get("ties", [])
-    if not isinstance(events, list) or not isinstance(ties, list):
-        raise PlanError('"events" and "ties" are lists')
     return Plan(
         max_attempts=_number(raw.get("max_attempts"), "max_attempts", 1, ATTEMPTS_MAX),
         answers=tuple(Said(said) for said in answers),
@@ -89,8 +86,15 @@ def plan_from_json(raw: Any) -> Plan:
     )
 
 
+def _list(raw: dict[str, Any], name: str) -> list[Any]:
+    value = raw.get(name, [])
+    if not isinstance(value, list):
+        raise PlanError(f'"{name}" is {shown(value)}, not a list')
+    return value
+
+
 def _event(raw: Any) -> Planned:
-    if not isinstance(raw, dict) or raw.get("do") not in {str(k) for k in _KINDS}:
+    if not isinstance(raw, dict) or raw.get("do") not in [str(k) for k in _KINDS]:
         raise PlanError(f'{shown(raw)} is no event such as {{"do": "cancel", "at_ms": 2, "turn": 1}}')
     for name in raw:
         if name not in _EVENT_NAMES:
