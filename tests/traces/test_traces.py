@@ -1,7 +1,7 @@
 """Failure orders that were found once: each still breaks what it broke, under its contracts and under no others.
 
 A trace is written by the tool itself: ``survives check --contracts NAME=CHOICE`` keeps it below ``.survives``, as does
-``survives interleave --mistake ID`` one of a race.
+``survives interleave --mistake ID`` one of a race, and ``survives attempts`` one of an operation's attempts.
 """
 
 from __future__ import annotations
@@ -55,6 +55,15 @@ def test_a_race_is_named_by_its_mistake(name):
     assert (f"race-{trace.mistake}-{trace.expect}", 1) == (name, len(stories))
 
 
+@pytest.mark.parametrize("name", [n for n, t in TRACES.items() if t.attempts is not None and t.mistake])
+def test_attempts_are_named_by_their_mistake(name):
+    """A file with a mistake's attempts is called by it and the promise that it breaks, and is told the same each time."""
+    trace = TRACES[name]
+    stories = {told_again(trace)[0].text() for _ in range(3)}
+
+    assert (f"attempts-{trace.mistake}-{trace.expect}", 1) == (name, len(stories))
+
+
 def test_every_race_has_one():
     """Each mistake that shows only when operations run inside one another has a trace of the promise that it breaks."""
     races = {(m.id, m.breaks) for m in MISTAKES.values() if m.shown_by == "interleavings"}
@@ -71,6 +80,7 @@ def test_every_weaker_choice_has_one():
 
 def test_it_is_short():
     """Each is one-minimal, and so is read at a glance, with what runs side by side."""
-    lengths = {n: len(t.steps) + (t.scheduled.length if t.scheduled else 0) for n, t in TRACES.items()}
+    beside = {n: (t.scheduled or t.attempts) for n, t in TRACES.items()}
+    lengths = {n: len(t.steps) + (beside[n].length if beside[n] else 0) for n, t in TRACES.items()}
 
     assert {} == {name: length for name, length in lengths.items() if length > 7}
