@@ -29,8 +29,9 @@ class Mark(StrEnum):
 class Cell:
     """One contract choice under one kind of failure.
 
-    ``executed`` counts transitions on the real dispatcher, ``crashes`` crash states of its storage, and ``faults``
-    storage calls that failed; ``agrees`` says whether they were as the model has them.
+    ``executed`` counts transitions on the real dispatcher, ``crashes`` crash states of its storage, ``faults`` storage
+    calls that failed, and ``runs`` those of a runner on a virtual clock; ``agrees`` says whether they were as the model
+    has them.
     """
 
     row: str
@@ -45,6 +46,7 @@ class Cell:
     executed: int = 0
     crashes: int = 0
     faults: int = 0
+    runs: int = 0
     agrees: bool = True
     note: str = ""
     less: str = ""
@@ -79,6 +81,7 @@ class Cell:
             "executed_on_sqlite": self.executed,
             "crash_states_judged": self.crashes,
             "storage_calls_failed": self.faults,
+            "runs_judged": self.runs,
             "agrees": self.agrees,
             "as": self.less,
             "note": self.note,

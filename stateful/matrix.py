@@ -94,7 +94,7 @@ class _Row:
         """Run one operation's attempts by the rule and on the real runner: they must break the same promises."""
         by_rule = attempts_cell.searched(self.contracts)
         done = attempts_cell.enacted(self.subject, self.contracts, runs_max=self.states_executed)
-        cell = Cell(self.name, column.name, Mark.SURVIVES, by_rule.cases, by_rule.outcomes, executed=done.runs)
+        cell = Cell(self.name, column.name, Mark.SURVIVES, by_rule.cases, by_rule.outcomes, runs=done.runs)
         if done.unsupported:
             return evolve(cell, mark=Mark.UNSUPPORTED, note=done.unsupported)
         if by_rule.broken:

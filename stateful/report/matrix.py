@@ -42,6 +42,8 @@ def told(cell: Cell) -> str:
     """A cell in a few words, with how often its power was cut or its storage failed, on which SQLite has a say."""
     if cell.faults:
         return f"{short(cell)}, {cell.faults:,} faults"
+    if cell.runs:
+        return f"{short(cell)}, {cell.runs:,} runs"
     return f"{short(cell)}, {cell.crashes:,} cuts" if cell.crashes else short(cell)
 
 
@@ -63,6 +65,8 @@ def totals(matrix: Matrix) -> str:
     faults = sum(c.faults for c in matrix.cells)
     cut = f", {crashes:,} crash states judged there" if crashes else ""
     cut += f", {faults:,} storage calls failed" if faults else ""
+    runs = sum(c.runs for c in matrix.cells)
+    cut += f", {runs:,} runs of attempts" if runs else ""
     return (
         f"{len(matrix.cells)} cells: {states:,} states and {transitions:,} transitions searched, "
         f"{executed:,} executed on SQLite{cut}, {agreed}{part}"
@@ -82,7 +86,7 @@ def show(matrix: Matrix) -> None:
     console.print(table)
     console.print(
         f"survives (n): no violation in all n states within {bound()}; property (n): shortest order, n steps; "
-        "n cuts: crash states judged on SQLite; n faults: storage calls of it that failed"
+        "n cuts: crash states judged on SQLite; n faults: storage calls of it that failed; n runs: of attempts"
     )
     console.print(totals(matrix))
 
@@ -98,7 +102,9 @@ def markdown(matrix: Matrix) -> Iterator[str]:
     yield ""
     yield f"*survives (n)*: no violation in all n states, within {bound()}. *property (n)*: the shortest order, n steps."
     yield f"*as X*: what breaks here breaks under X too. {totals(matrix)}."
-    yield from (f"*{c.name}*: {c.says}." for c in COLUMNS.values() if (c.cuts or c.faults) and c.name in columns)
+    yield from (
+        f"*{c.name}*: {c.says}." for c in COLUMNS.values() if (c.cuts or c.faults or c.awaits) and c.name in columns
+    )
 
 
 def page(matrix: Matrix) -> str:
