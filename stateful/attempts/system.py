@@ -23,15 +23,17 @@ from stateful.boundaries import Gate
 from stateful.clock import EPOCH_MS
 from stateful.medium import MemoryMedium
 from stateful.oracle import LEDGER_FILE
+from stateful.order import ORDER_SECONDS, Hang, watched
 from stateful.schedules.lanes import UnsupportedByEngine
-from stateful.spoken import shown
+from stateful.spoken import raised, shown
 from stateful.subject import Subject
-from stateful.virtual import Frozen, VirtualLoop
+from stateful.virtual import Frozen, TooManyTurnsError, VirtualLoop
 
 KEY = "k1"
 FOREVER_MS = 1_000_000
 DRAIN_MS = 1_000
 """So long after the last run everything has arrived that was on its way."""
+HANGS = "no answer within"
 ENDS = {
     Kind.OK: End.EFFECT,
     Kind.REPLAYED: End.REPLAYED,
@@ -114,6 +116,8 @@ class Ran:
     """What whoever cancelled was told."""
     trouble: str = ""
     """What a runner raised, or that it never ended; empty if neither."""
+    is_endless: bool = False
+    """Whether it never ended: others of its kind take as long."""
     story: tuple[Moment, ...] = ()
 
 
@@ -234,14 +238,17 @@ class _Course:
         self._instant = (-1, 0)
 
     def run(self) -> Ran:
-        trouble = ""
+        trouble, is_endless = "", False
         try:
-            again = self._once(0)
-            while again is not None:
-                again = self._once(again)
-            self._wait_until(self.loop.now_ms + DRAIN_MS)
-        except Exception as error:  # noqa: BLE001 - whatever a subject raises is a finding
-            trouble = f"{type(error).__name__}: {error}"
+            with watched():
+                again = self._once(0)
+                while again is not None:
+                    again = self._once(again)
+                self._wait_until(self.loop.now_ms + DRAIN_MS)
+        except Hang:
+            trouble, is_endless = f"{HANGS} {ORDER_SECONDS:g} s", True
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a subject raises is a finding
+            trouble, is_endless = raised(error), isinstance(error, TooManyTurnsError)
         turns = self.loop.turns
         self.loop.bury()
         state, attempts = self.system.standing()
@@ -263,6 +270,7 @@ class _Course:
             tuple(self.receipts),
             tuple(self.cancelled),
             trouble,
+            is_endless,
             tuple(self.story or ()),
         )
 

@@ -15,10 +15,9 @@ from model.attempts import EventKind, Said
 from stateful.attempts.judge import broken
 from stateful.attempts.reduce import reduced_plan
 from stateful.attempts.search import every_run, random_runs
-from stateful.attempts.system import AttemptSystem, Ran
+from stateful.attempts.system import HANGS, AttemptSystem, Ran
 from stateful.subject import Subject
 from stateful.verdict import Tally
-from stateful.virtual.loop import TURNS_MAX
 
 if TYPE_CHECKING:
     from stateful.shard import NamedScripts, Shard
@@ -37,10 +36,12 @@ def run(subject: Subject, shard: Shard, tally: Tally) -> None:
     with AttemptSystem(subject, shard.contracts) as system:
         for ran in _runs(system, shard):
             _take(system, ran, tally)
-            if tally.enough or ran.turns > TURNS_MAX or _is_patient_no_more(tally):
+            if tally.enough or ran.is_endless or _is_patient_no_more(tally):
                 break
         for property_id, one in list(tally.broken.items()):
             assert one.attempts is not None
+            if one.detail.startswith(HANGS):
+                continue  # each run would take as long again
             done = reduced_plan(system, one.attempts, property_id, one.detail)
             tally.broken[property_id] = evolve(
                 one, attempts=done.plan, detail=done.detail, minimal=done.minimal, runs=done.runs

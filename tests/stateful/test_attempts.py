@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from impl.sqlite import SqliteDispatcher
 from model.attempts import End, EventKind, Said, Setup
 from model.contracts import Contracts, contracts_from
 from model.words import Capability, Kind, State
+from stateful.attempts import system as system_module
 from stateful.attempts.choices import Choices
 from stateful.attempts.judge import broken
 from stateful.attempts.plan import Plan, Planned
@@ -31,6 +32,7 @@ from stateful.attempts.system import AttemptSystem, asked_by
 from stateful.campaign import trace_of
 from stateful.engines import attempts
 from stateful.findings import told_again
+from stateful.order import watched
 from stateful.schedules.lanes import UnsupportedByEngine
 from stateful.shard import NamedScripts, Shard
 from stateful.subject import Subject, load_subject
@@ -420,6 +422,21 @@ class Leaving(Runner):
         raise asyncio.CancelledError
 
 
+class Exiting(Runner):
+    """It ends the process."""
+
+    async def run(self, key):
+        raise SystemExit(3)
+
+
+class Blocking(Runner):
+    """It never lets go."""
+
+    async def run(self, key):
+        while True:
+            pass
+
+
 class Mute(Runner):
     """It answers nothing."""
 
@@ -485,6 +502,7 @@ def swept(subject, scripts):
         (Deaf, "TooManyTurnsError: it has not ended after 100,000 turns"),
         (Spinning, "TooManyTurnsError: it has not ended after 100,000 turns, 0 ms"),
         (Leaving, "RuntimeError: the run ended as if its task was cancelled, and nobody has cancelled it"),
+        (Exiting, "SystemExit: 3"),
         (Mute, "TypeError: run came back with None, not with an Ending"),
         (Odd, "TypeError: run came back with Ending(kind='magic'"),
         (Unreadable, "receipt=['r-1'], sent=0), not with an Ending"),
@@ -499,6 +517,14 @@ def test_a_runner_that_breaks_is_a_finding(runner, says):
 
     assert says in found.detail
     assert found.minimal
+
+
+def test_a_runner_that_blocks_is_stopped(monkeypatch):
+    """Within one turn no virtual time ends it: an alarm does, and it is not run again to make its trace shorter."""
+    monkeypatch.setattr(system_module, "watched", partial(watched, 0.1))
+    tally = swept(made(Blocking), NamedScripts(1, 1))
+
+    assert (1, "no answer within 10 s") == (tally.orders, tally.broken["answers"].detail)
 
 
 def test_a_subject_without_a_runner_is_unsupported():
