@@ -11,6 +11,7 @@ from model import CHOICES, Contracts, Model, contracts_from
 from model.contracts import Durability
 from model.properties import PROPERTIES
 from stateful import matrix
+from stateful.attempts import cell as attempts_cell
 from stateful.cells import Mark
 from stateful.columns import COLUMNS, LIMITS, rows
 from stateful.failing import cell as fault_cell
@@ -150,15 +151,40 @@ def test_the_sample_of_operations_is_each_of_two_orders_once():
     assert {"submit p1 -> ok", "checkpoint -> ok", "dispatch silent -> unknown", "reconcile -> replayed"} <= {*names}
 
 
-def test_only_a_power_cut_tells_durability_apart():
-    """The other columns say so, and nothing here says anything about what ends an attempt."""
-    done = fill(("durability=wal-normal", "attempt_timeout=thread"), states_executed=1)
-    said = {
-        row: [c.column for c in done.cells if c.row == row and c.text != "-"] for row in ("durability=wal-normal",)
-    }
+def test_only_a_power_cut_tells_durability_apart_and_only_an_await_what_ends_an_attempt():
+    """The other columns say nothing about them."""
+    chosen = ("durability=wal-normal", "attempt_timeout=thread")
+    done = fill(chosen, states_executed=1)
+    said = {row: [c.column for c in done.cells if c.row == row and c.text != "-"] for row in chosen}
 
-    assert {"durability=wal-normal": ["power cut"]} == said
-    assert {"-"} == {c.text for c in done.cells if c.row == "attempt_timeout=thread"}
+    assert {"durability=wal-normal": ["power cut"], "attempt_timeout=thread": ["at an await"]} == said
+
+
+def test_a_runner_that_does_what_the_rule_forbids_disagrees():
+    """The rule and the real runner are two halves: a mistake in one of them shows in the cell."""
+    done = attempts_cell.enacted(load_subject(mistake="M301"), Contracts(), runs_max=40)
+
+    assert "unknown-kept" in done.broke
+    assert done.forbidden.startswith("the rule does not allow")
+
+
+AT_AN_AWAIT = {
+    "deadline=per-attempt": "deadline-kept",
+    "retry=every-error": "bounded-attempts",
+    "cancellation=forceful": "cancel-honoured",
+    "idempotency=client": "one-effect",
+    "fencing=claim-only": "cancel-honoured",
+}
+
+
+@pytest.mark.parametrize("row", AT_AN_AWAIT)
+def test_what_breaks_by_the_rule_breaks_on_the_real_runner(row):
+    """A weak choice breaks the same promise in the shortest script and in a run."""
+    cell = fill((row,), ("at an await",)).cell(row, "at an await")
+
+    assert (Mark.VIOLATED, AT_AN_AWAIT[row], True) == (cell.mark, cell.property_id, cell.agrees)
+    assert 1 <= len(cell.labels) <= 2
+    assert cell.runs > 900
 
 
 def test_where_nothing_can_be_recorded_the_cell_is_unsupported(monkeypatch):
@@ -252,7 +278,9 @@ SAMPLED = ("default", "approval=caller", "attempt_timeout=thread", "deadline=per
 def test_the_readme_has_a_row_for_each_choice():
     """No choice is missing, and none is there that is gone."""
     assert [f"| `{row}`" for row in rows()] == [
-        line[: line.index("` |") + 1] for line in README if line.startswith("| `") and line.count("|") == 14
+        line[: line.index("` |") + 1]
+        for line in README
+        if line.startswith("| `") and line.count("|") == 2 + len(COLUMNS)
     ]
 
 
