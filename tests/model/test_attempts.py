@@ -224,6 +224,16 @@ SCENES = {
             told((0,), 0, "expired", 1, ("no effect", 95), cleaned=1),
         },
     ),
+    "interrupted as it expires": (
+        Setup(deadline_ms=5),
+        "429",
+        (Event(INTERRUPT, 5),),
+        {
+            told((0,), 0, "expired", 1, ("interrupted", 5)),
+            told((0,), 0, "expired", 1, ("no effect", 5)),
+            told((0,), 0, "unknown", 1, ("interrupted", 5), cleaned=1),
+        },
+    ),
     "once more": (
         DEFAULT,
         "done",
