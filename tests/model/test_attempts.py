@@ -208,6 +208,12 @@ SCENES = {
         (Event(KILL, 3), Event(START, 30)),
         {told((0,), 1, "dispatching", 1, ("killed", 3), ("unknown", 30))},
     ),
+    "interrupted while an unfenced worker asks about the dead one's send": (
+        under(fencing="none"),
+        "done",
+        (Event(KILL, 1), Event(START, 61), Event(INTERRUPT, 62)),
+        {told((0,), 0, "unknown", 1, ("killed", 1), ("interrupted", 62))},
+    ),
     "killed before it arrives": (
         DEFAULT,
         "done done",
