@@ -101,7 +101,7 @@ class Chooser:
             followed = self.follow(world, int(rng.random() * (1 << 16)))
             if followed is not None:
                 return self._maybe_killed(Step(followed))
-        steers = rng.random() < self._steered
+        steers = self._steered > 0 and rng.random() < self._steered
         wanted = CANDIDATES if steers else 1
         found: list[Step] = []
         for _ in range(40):
@@ -139,12 +139,18 @@ class Chooser:
         rng, verb = self._rng, step.action.verb
         one_in = KILL_SEND_ONE_IN if verb in _SENDS else KILL_ONE_IN
         if ALPHABET[verb].stores and rng.random() * one_in < 1:
-            one, other = (1 + int(rng.random() * BOUNDARY_MAX) for _ in range(2))
-            died = self._died
-            place = other if self._steered and died[verb, other] < died[verb, one] else one
-            died[verb, place] += 1
-            return Step(step.action, place)
+            return Step(step.action, self._place(verb))
         return step
+
+    def _place(self, verb: Verb) -> int:
+        """The boundary at which a process dies: of two, the one at which fewer have died in this operation."""
+        place = 1 + int(self._rng.random() * BOUNDARY_MAX)
+        if not self._steered:
+            return place
+        other, died = 1 + int(self._rng.random() * BOUNDARY_MAX), self._died
+        place = other if died[verb, other] < died[verb, place] else place
+        died[verb, place] += 1
+        return place
 
 
 def shape(world: World) -> object:

@@ -123,6 +123,13 @@ def test_a_damaged_file_is_an_error_and_is_kept(tmp_path, data):
     assert progress.path.read_bytes() == data
 
 
+def test_a_token_of_zero_is_a_token(tmp_path):
+    """Where nothing fences, what is recorded has the token 0, and is read back."""
+    progress = CheckpointFile(tmp_path, RealFiles())
+    progress.path.write_bytes(b'{"version": 1, "keys": {"k1": {"token": 0, "receipt": "r-1"}}}')
+    assert progress.read() == {"k1": {"token": 0, "receipt": "r-1"}}
+
+
 def test_a_long_file_is_written_and_read_whole(tmp_path):
     """Reads and writes go on until all is done."""
     files = RealFiles()

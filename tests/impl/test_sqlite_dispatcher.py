@@ -12,7 +12,18 @@ from attrs import evolve
 
 import impl.sqlite
 from impl.approvals import digest_of, signed
-from impl.protocol import Answer, Decision, Dispatcher, NoAnswerError, Permit, Request, SinkAnswer, Site, Verdict
+from impl.protocol import (
+    Answer,
+    Decision,
+    Dispatcher,
+    NoAnswerError,
+    Overdue,
+    Permit,
+    Request,
+    SinkAnswer,
+    Site,
+    Verdict,
+)
 from impl.sqlite import (
     BusyStoreError,
     DamagedCheckpointError,
@@ -390,6 +401,52 @@ def test_an_older_policy_does_not_come_back(house):
     assert worker.set_policy(2) == Answer(Kind.OK, count=2)
     assert worker.set_policy(1).kind is Kind.REFUSED
     assert worker.policy_revision() == 2
+
+
+def test_the_policy_in_force_may_be_set_again(house):
+    """A revision that is no older than the one in force is accepted."""
+    worker = house.worker()
+    worker.set_policy(2)
+    assert worker.set_policy(2) == Answer(Kind.OK, count=2)
+
+
+def test_a_denial_comes_too_late_for_what_is_in_flight(house):
+    """A denied operation whose send may have acted is not ended: only the sink can say what became of it."""
+    worker, token = ready(house)
+    house.sink.lost_answer = True
+    worker.acknowledge("k1", token, worker.dispatch("k1", token))
+    assert worker.decide(house.decision(verdict="deny")).kind is Kind.UNKNOWN
+    assert house.row("intents", "state") == ("unknown",)
+
+
+def test_advice_against_it_does_not_end_an_intent(build):
+    """Where approvals are advice, a denial is noted, and the intent stays pending."""
+    house = build(approval=ApprovalGate.ADVISORY)
+    worker = house.worker()
+    worker.submit("k1", ROOM)
+    assert worker.decide(house.decision(verdict="deny")).kind is Kind.UNKNOWN
+    assert house.row("intents", "state") == ("pending",)
+
+
+@pytest.mark.parametrize("seen", [Overdue("k1", 1, 90), Overdue("k1", 2, 100)])
+def test_what_is_overdue_but_not_as_it_was_seen_is_not_reaped(house, seen):
+    """A lease that has run out since is left to whoever sees it now: its token or its expiry is another."""
+    worker, _ = ready(house)
+    house.clock.at_ms = 100
+    assert worker.reap((seen,)) == Answer(Kind.OK)
+    assert house.row("leases", "token") == (1,)
+
+
+def test_a_takeover_asks_for_the_payload_that_is_stored(house):
+    """The sink is asked about the former owner's payload, which it holds its key to."""
+    worker, token = ready(house)
+    house.sink.lost_answer = True
+    worker.dispatch("k1", token)
+    house.clock.at_ms = 100
+    asked = []
+    house.sink.lookup = lambda *arguments: (asked.append(arguments), SinkAnswer(Verdict.ABSENT))[1]
+    house.worker("w2").claim("k1")
+    assert asked == [("k1", ROOM, 2)]
 
 
 def test_a_renewed_lease_is_not_reaped(house):

@@ -21,7 +21,7 @@ from model import (
     Stores,
     Verb,
 )
-from model.properties import broken, stuck, witnessed
+from model.properties import breaks, broken, stuck, witnessed
 from model.words import Approval, Effect, Grant, Intent, Lease, Progress, Slot, State
 
 ALL = frozenset(Capability)
@@ -269,6 +269,12 @@ def test_the_legal_neighbour_is_not(one: Pair) -> None:
 
 
 @pytest.mark.parametrize("one", BREAKING, ids=_name)
+def test_one_property_is_asked_about_alone(one: Pair) -> None:
+    """The moment that breaks a property breaks it when only this one is asked about; the legal neighbour does not."""
+    assert (True, False) == (breaks(one.bad.moment(), one.id), breaks(one.legal.moment(), one.id))
+
+
+@pytest.mark.parametrize("one", BREAKING, ids=_name)
 def test_what_a_dispatcher_lacks_is_not_judged(one: Pair) -> None:
     """Without the capabilities that a property needs, its breach is another property's or nobody's."""
     needs = PROPERTIES[one.id].needs
@@ -315,6 +321,7 @@ def test_another_key_is_judged_too() -> None:
     prop = broken(harmed, ALL)
 
     assert PROPERTIES["terminal-stays"] is prop
+    assert breaks(harmed, "terminal-stays")
 
 
 @pytest.mark.parametrize("prop", [*PROPERTIES.values(), *WITNESSES.values()], ids=lambda p: p.id)

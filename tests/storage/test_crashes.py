@@ -183,12 +183,12 @@ def _all_choices(position, pending, grew, was_complete):
 
 def test_what_is_too_large_is_cut_at_some_points_which_are_counted() -> None:
     """A bound on bytes leaves a sample of the points, the last among them; a wide one leaves all."""
-    log = Log({"a": bytes(1 << 20)})
+    log = Log({"a": bytes(1 << 16)})
     for number in range(40):
         log.write(log.inode_of("a"), number, b"x")
         if number % 10 == 9:
             log.mark(number)
-    wide, narrow = Crashes(log, Bounds(bytes_max=1 << 40)), Crashes(log, Bounds(bytes_max=160 << 20))
+    wide, narrow = Crashes(log, Bounds(bytes_max=1 << 36)), Crashes(log, Bounds(bytes_max=10 << 20))
     states = list(narrow)
 
     assert len(list(wide)) > len(states) > 0
@@ -197,7 +197,7 @@ def test_what_is_too_large_is_cut_at_some_points_which_are_counted() -> None:
     assert {44} <= {s.position for s in states}
     assert not narrow.counts.is_exhaustive
     assert "at 9 points of 45" in str(narrow.counts)
-    assert [s.files["a"] for s in states] == [s.files["a"] for s in Crashes(log, Bounds(bytes_max=160 << 20))]
+    assert [s.files["a"] for s in states] == [s.files["a"] for s in Crashes(log, Bounds(bytes_max=10 << 20))]
 
 
 def test_where_little_can_be_cut_it_is_still_somewhere() -> None:
