@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stateful.subject import Subject
     from stateful.verdict import Tally
 
-PROFILES = {"dev": 18, "ci": 48, "nightly": 3600}
+PROFILES = {"dev": 9, "ci": 48, "nightly": 3600}
 """Nominal seconds on two slow cores."""
 PROPERTY = "survives"
 """The name under which an item's totals travel to the summary, and into JUnit files."""

@@ -111,9 +111,9 @@ def test_shards_have_seeds_of_their_own(project):
 @pytest.mark.parametrize(
     ("environment", "arguments", "header"),
     [
-        ("", [], "profile dev, 18 nominal seconds, seed 0"),
+        ("", [], "profile dev, 9 nominal seconds, seed 0"),
         ("true", [], "profile ci, 48 nominal seconds, seed 0"),
-        ("true", ["--survives-profile", "dev"], "profile dev, 18 nominal seconds, seed 0"),
+        ("true", ["--survives-profile", "dev"], "profile dev, 9 nominal seconds, seed 0"),
         ("", ["--survives-profile", "ci", "--survives-seconds", "7"], "profile ci, 7 nominal seconds, seed 0"),
         ("", ["--survives-profile", "nightly", "--survives-seed", "3"], "nightly, 3600 nominal seconds, seed 3"),
     ],
