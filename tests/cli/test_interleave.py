@@ -113,7 +113,9 @@ def test_three_workers(survives):
 
 def test_a_subject_with_few_parts(survives):
     """A subject is asked for nothing that it has no part for, and the rest is run to its end."""
-    said = survives("interleave", "examples.toy_dispatcher:ToyDispatcher", "--program", "dispatch | dispatch", "--kills", 0)
+    said = survives(
+        "interleave", "examples.toy_dispatcher:ToyDispatcher", "--program", "dispatch | dispatch", "--kills", 0
+    )
 
     assert (0, "") == (said.status, said.err)
     assert "EXHAUSTED without a violation" in said.out
