@@ -130,6 +130,17 @@ def test_a_token_of_zero_is_a_token(tmp_path):
     assert progress.read() == {"k1": {"token": 0, "receipt": "r-1"}}
 
 
+def test_a_draft_that_was_left_behind_is_replaced_whole(tmp_path):
+    """A shorter file over a longer one has nothing of it, and may be written to by its owner alone."""
+    files, path = RealFiles(), tmp_path / "draft"
+    path.write_bytes(b"longer than what comes")
+    files.write_new(path, b"short")
+    assert b"short" == path.read_bytes()
+    path.unlink()
+    files.write_new(path, b"new")
+    assert 0 == path.stat().st_mode & 0o133
+
+
 def test_a_long_file_is_written_and_read_whole(tmp_path):
     """Reads and writes go on until all is done."""
     files = RealFiles()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sqlite3
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from impl.sqlite import (
     SqliteSink,
     UnavailableStoreError,
 )
+from impl.sqlite.store import code_of, is_busy
 from model.contracts import ApprovalGate, Contracts, Deadline, Fencing, Limits
 from model.words import Capability, Kind
 
@@ -582,6 +584,30 @@ def test_a_schema_from_the_future_is_refused(house):
     connection.close()
     with pytest.raises(DamagedStoreError, match="schema version 99, and this program knows 1"):
         house.worker()
+
+
+def test_a_ledger_that_is_refused_is_let_go_of(house):
+    """What was opened is closed again where the file turns out to be another program's."""
+    house.worker().close()
+    with closing(sqlite3.connect(house.folder / "ledger.sqlite3")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    opened = []
+
+    def noted(path):
+        opened.append(sqlite3.connect(path))
+        return opened[-1]
+
+    with pytest.raises(DamagedStoreError, match="schema version 99"):
+        house.worker(connect=noted)
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        opened[-1].execute("SELECT 1")
+
+
+def test_an_error_without_a_code_is_told_by_its_words():
+    """A driver that sets no code says in words that a lock is taken; anything else has the code 0."""
+    assert is_busy(sqlite3.OperationalError("database is locked"))
+    assert not is_busy(sqlite3.OperationalError("no such table: leases"))
+    assert 0 == code_of(sqlite3.OperationalError("database is locked"))
 
 
 def test_a_death_while_the_schema_is_made_leaves_no_half_of_it(house):
