@@ -10,6 +10,7 @@ from attrs import frozen
 
 from model.attempts import EventKind, Said
 from model.contracts import Contracts
+from model.properties import ANSWERS, CONFORMS
 from stateful.shard import NamedScripts
 from stateful.subject import Subject
 from stateful.swept import Piece, Swept, sweep
@@ -18,6 +19,13 @@ from stateful.workers import Report
 RANDOM_RUNS = 1_000
 """In a shard."""
 RANDOM_EVENTS = 4
+JUDGED = frozenset(
+    {
+        *("one-effect", "bounded-attempts", "deadline-kept", "true-completion", "unknown-kept", "cancel-honoured"),
+        *("first-receipt", CONFORMS.id, ANSWERS.id),
+    }
+)
+"""The promises that attempts can break, and that are looked at here."""
 
 
 @frozen
@@ -77,7 +85,8 @@ def attempt_everything(
     pieces = list(_pieces(attempts, events, random))
     done = sweep("attempts", subject, contracts, seed, pieces, workers=workers, report=report)
     bound = (attempts, events, random)
-    return Attempted(subject, contracts, seed, done.properties, done.tallies, done.seconds, done.cut_short, *bound)
+    looked_at = tuple(p for p in done.properties if p.property_id in JUDGED)
+    return Attempted(subject, contracts, seed, looked_at, done.tallies, done.seconds, done.cut_short, *bound)
 
 
 def _pieces(attempts: int, events: int, random: int) -> Iterator[Piece]:

@@ -102,6 +102,8 @@ def _event(raw: Any) -> Planned:
     at_ms = _number(raw.get("at_ms"), "at_ms", 0, 1_000_000)
     until_ms = _number(raw.get("until_ms", 0), "until_ms", 0, 1_000_000)
     kind = EventKind(raw["do"])
+    if kind is not EventKind.STALL and "until_ms" in raw:
+        raise PlanError(f"a {kind} takes no time, and has no until_ms; only a stall has")
     if kind is EventKind.STALL and until_ms < at_ms:
         raise PlanError(f"a stall at {at_ms} ms ends at {until_ms} ms; time does not go back")
     return Planned(kind, at_ms, _number(raw.get("turn", 1), "turn", 1, 1_000_000), until_ms)

@@ -59,6 +59,8 @@ def attempts(  # noqa: PLR0913, PLR0917 - its options
     from stateful.subject import load_subject
     from stateful.verdict import EXIT_STATUS
 
+    if not answers and not random:
+        raise click.UsageError("--answers 0 and --random 0 leave nothing to run; make one of them more")
     chosen = load_subject(subject, mistake)
     see_whether_it_can_be_written(out)
     with progress("attempting") as told:

@@ -13,7 +13,7 @@ def lines(done: Attempted) -> Iterator[str]:
     """What was run, and what came of it."""
     total = done.totals
     yield (
-        f"{str(done.status).upper()} {checked(done.ends())} in {counted(total['runs'], 'run')}, "
+        f"{str(done.status).upper()} {checked(done.ends())} that attempts can break in {counted(total['runs'], 'run')}, "
         f"{counted(total['sends'], 'send')}; seed {done.seed}, {done.seconds:.1f} s"
     )
     if done.attempts:

@@ -19,7 +19,7 @@ def test_what_was_run_is_told(survives):
 
     assert (0, "") == (said.status, said.err)
     assert "impl.sqlite:SqliteDispatcher, contracts default" == lines[0]
-    assert lines[1].startswith("SURVIVED 21 of 21 promises in 990 runs, 1,0")
+    assert lines[1].startswith("SURVIVED 9 of 9 promises that attempts can break in 990 runs, 1,0")
     assert lines[2].startswith(
         "  exhausted: every script of up to 1 answer, with at most 1 event before any of their"
     )
@@ -50,7 +50,7 @@ def test_a_finding_is_kept_and_replays(survives, tmp_path):
 
     assert (1, 1) == (said.status, again.status)
     assert "  => the intent is failed, and it had its effect" in said.out.splitlines()
-    assert any(line.startswith(f"VIOLATED {len(files)} of 21 promises in 60 runs") for line in said.out.splitlines())
+    assert any(line.startswith(f"VIOLATED {len(files)} of 9 promises that attempts can break in 60 runs") for line in said.out.splitlines())
     assert "expected unknown-kept, and unknown-kept broke: 3 of 3 times as expected" in again.out
     assert ("M301", "unknown-kept") == (read_trace(tmp_path / file).mistake, read_trace(tmp_path / file).expect)
 
@@ -85,11 +85,11 @@ def test_a_replay_on_a_subject_without_a_runner_is_told(survives, tmp_path):
     assert "attempts cannot be replayed on this subject: it has no `runner`" in said.out + said.err
 
 
-def test_nothing_run_is_nothing_known(survives):
-    """Neither scripts nor random runs: nobody can say; status 3."""
+def test_nothing_to_run_is_wrong_use(survives):
+    """Neither scripts nor random runs: the message says what would be right; status 2."""
     said = survives("attempts", "--answers", 0, "--random", 0)
 
-    assert (3, True) == (said.status, "UNKNOWN 0 of 21 promises in 0 runs" in said.out)
+    assert (2, True) == (said.status, "leave nothing to run; make one of them more" in said.err)
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,7 @@ def event(**changes):
         (event(do="start"), "'do': 'start'"),
         (event(do="explode"), "is no event such as"),
         (event(do=["cancel"]), "is no event such as"),
+        (event(until_ms=3), "a cancel takes no time, and has no until_ms; only a stall has"),
         (event(why=1), "an event has no field 'why'; its fields are do, at_ms, turn, until_ms"),
         (event(at_ms=-1), "at_ms is -1; it is a whole number from 0 to 1,000,000"),
         (event(at_ms=2.5), "at_ms is 2.5; it is a whole number"),
