@@ -67,6 +67,7 @@ class Seen:
     token: int = 1
     at_ms: int = 10
     revision: int = 1
+    reason: str = ""
 
     def moment(self) -> Moment:
         form = ALPHABET[self.verb]
@@ -76,7 +77,7 @@ class Seen:
             after=Stores(self.revision, (self.now,)),
             now_ms=self.at_ms,
             action=action,
-            outcome=Outcome(self.kind, value=self.value),
+            outcome=Outcome(self.kind, value=self.value, reason=self.reason),
             key=0,
             token=self.token if form.worker else 0,
             limits=Limits(),
@@ -126,6 +127,8 @@ BREAKING = [
          kind=Kind.REFUSED),
     pair("right-payload", "a changed payload replayed",
          Seen(Verb.SUBMIT, DONE, DONE, Kind.REPLAYED, value=1, choice="p2"), choice="p1"),
+    pair("right-payload", "an equal payload refused", Seen(Verb.SUBMIT, WAITING, WAITING, Kind.REFUSED, choice="p1"),
+         reason="busy"),
     pair("right-payload", "a payload swapped", Seen(Verb.RELEASE, READY, with_intent(READY, digest="p2")),
          now=evolve(READY, lease=None)),
     refused_gate("expired", expiry_ms=10),
