@@ -50,7 +50,8 @@ def test_a_finding_is_kept_and_replays(survives, tmp_path):
 
     assert (1, 1) == (said.status, again.status)
     assert "  => the intent is failed, and it had its effect" in said.out.splitlines()
-    assert any(line.startswith(f"VIOLATED {len(files)} of 9 promises that attempts can break in 60 runs") for line in said.out.splitlines())
+    told = f"VIOLATED {len(files)} of 9 promises that attempts can break in 60 runs"
+    assert any(line.startswith(told) for line in said.out.splitlines())
     assert "expected unknown-kept, and unknown-kept broke: 3 of 3 times as expected" in again.out
     assert ("M301", "unknown-kept") == (read_trace(tmp_path / file).mistake, read_trace(tmp_path / file).expect)
 
