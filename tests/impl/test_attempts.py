@@ -613,10 +613,14 @@ def test_a_large_answer_comes_whole() -> None:
 
 def test_an_answer_that_cannot_leave_is_unknown() -> None:
     """The call may have acted, and its answer cannot be brought back: unknown, and the reason is told."""
-    attempt, _runner = run_with_bell(AttemptTimeout.PROCESS, threading.Lock)
+
+    def stream():
+        return (number for number in range(3))
+
+    attempt, _runner = run_with_bell(AttemptTimeout.PROCESS, stream)
 
     assert Kind.UNKNOWN is attempt.kind
-    assert "the call answered a lock, which cannot be brought out of its process" == attempt.reason
+    assert "the call answered a generator, which cannot be brought out of its process" == attempt.reason
 
 
 def test_an_error_that_cannot_leave_is_told_by_its_text() -> None:
