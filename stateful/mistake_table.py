@@ -57,8 +57,12 @@ class Row:
 
 
 def engines_for(mistake_id: str, asked: Iterable[str]) -> tuple[str, ...]:
-    """The engines that were asked for; if none, the two that are fast, and the one that alone shows the mistake."""
-    chosen = set(asked) or {"walk", "machine", MISTAKES[mistake_id].shown_by}
+    """The engines that were asked for; if none, the two that are fast, and the one that alone shows the mistake.
+
+    Of a runner the fast ones know nothing: its mistakes are left to the engine that runs it.
+    """
+    alone = MISTAKES[mistake_id].shown_by
+    chosen = set(asked) or ({alone} if alone == "attempts" else {"walk", "machine", alone})
     return tuple(e for e in ENGINES if e in chosen)
 
 
