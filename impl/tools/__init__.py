@@ -9,7 +9,7 @@ What must outlive the process stands in the dispatcher's ledger alone. It may im
 the runner of ``impl``, never the ledger; and it never approves anything.
 """
 
-from impl.tools.boundary import BudgetError, ToolBoundary
+from impl.tools.boundary import BadScopeError, BudgetError, ToolBoundary
 from impl.tools.results import Code, Problem, Status, ToolResult
 from impl.tools.tool import (
     BadToolNameError,
@@ -17,6 +17,7 @@ from impl.tools.tool import (
     Found,
     NameTakenError,
     NotAsyncError,
+    NotAToolError,
     StaleTokenError,
     Tool,
     ToolBusyError,
@@ -26,12 +27,14 @@ from impl.tools.tool import (
 )
 
 __all__ = [
+    "BadScopeError",
     "BadToolNameError",
     "BadToolSchemaError",
     "BudgetError",
     "Code",
     "Found",
     "NameTakenError",
+    "NotAToolError",
     "NotAsyncError",
     "Problem",
     "StaleTokenError",

@@ -221,7 +221,8 @@ def _refusal(ending: Ending, key: str) -> Problem:
         return Problem(Code.DENIED, "the call was denied", "do not repeat it")
     if reason == "not approved" or reason.startswith("approval "):
         remedy = f"have {key!r} approved with the digest of this result, and {_AGAIN}"
-        return Problem(Code.NOT_APPROVED, f"not approved: {reason}", remedy)
+        message = reason if reason == "not approved" else f"not approved: {reason}"
+        return Problem(Code.NOT_APPROVED, message, remedy)
     code = Code.LEDGER if reason == "busy" else Code.HELD
     return Problem(code, f"nothing can be sent now: {reason}", f"{_AGAIN} a little later")
 

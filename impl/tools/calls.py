@@ -98,9 +98,15 @@ def _tool(name: Any, tools: Mapping[str, Tool]) -> Tool:
 def _deadline(value: Any) -> int | None:
     if value is None:
         return None
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= DEADLINE_MAX_MS:
+    remedy = f"give an instant on the shared clock, no later than {DEADLINE_MAX_MS}, or leave it out"
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
         message = f"deadline_ms is {_shown(value)}, not a positive, whole number of milliseconds"
-        _refuse(Code.BAD_DEADLINE, message, "give an instant on the shared clock, or leave it out", "/deadline_ms")
+        _refuse(Code.BAD_DEADLINE, message, remedy, "/deadline_ms")
+    if value > DEADLINE_MAX_MS:
+        message = (
+            f"deadline_ms is {_shown(value)}, later than {DEADLINE_MAX_MS}: beyond it numbers in JSON are not exact"
+        )
+        _refuse(Code.BAD_DEADLINE, message, remedy, "/deadline_ms")
     return value
 
 

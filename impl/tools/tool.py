@@ -36,6 +36,10 @@ class NameTakenError(ToolError):
     """Two tools have one name."""
 
 
+class NotAToolError(ToolError):
+    """Something else was given where a tool belongs."""
+
+
 class BadToolSchemaError(ToolError):
     """A schema that is none, or that no arguments can meet."""
 
@@ -133,9 +137,19 @@ class Tool:
 
 
 def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
-    """The tools by their names. Raises NameTakenError."""
+    """The tools by their names. Raises NotAToolError and NameTakenError."""
+    if not isinstance(tools, Iterable):
+        raise NotAToolError(
+            f"tools is {tools!r}, which cannot be gone through: a boundary is given all that may be called; give "
+            "a list, such as [Tool(...)]"
+        )
     out: dict[str, Tool] = {}
-    for tool in tools:
+    for number, tool in enumerate(tools):
+        if not isinstance(tool, Tool):
+            raise NotAToolError(
+                f"tools[{number}] is {tool!r}, not a Tool: without name, schema and effect nothing can be called; "
+                "make it Tool(name, schema, effect)"
+            )
         if tool.name in out:
             raise NameTakenError(f"tool name {tool.name!r} is taken: a call could mean either; rename one of them")
         out[tool.name] = tool

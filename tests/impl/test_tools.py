@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 import sqlite3
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 from attrs import evolve
@@ -16,6 +20,7 @@ from impl.protocol import Decision, SinkAnswer, Site, Verdict
 from impl.runner import Policy, PolicyError
 from impl.sqlite import RealFiles, SqliteDispatcher
 from impl.tools import (
+    BadScopeError,
     BadToolNameError,
     BadToolSchemaError,
     BudgetError,
@@ -23,6 +28,7 @@ from impl.tools import (
     Found,
     NameTakenError,
     NotAsyncError,
+    NotAToolError,
     StaleTokenError,
     Status,
     Tool,
@@ -30,7 +36,6 @@ from impl.tools import (
     ToolBusyError,
     ToolRefusedError,
 )
-from impl.tools.boundary import BadScopeError
 from model.contracts import Contracts, Durability, Limits
 from model.words import State
 from stateful.attempts.system import Longest, LoopClock
@@ -369,6 +374,13 @@ def test_without_approval_nothing_is_sent(fresh):
     assert 1 == len(fresh.hotel.effects)
 
 
+def test_why_a_call_is_not_approved_is_said_once(house):
+    """The reason is said as it is where nobody has decided, and after "not approved" where somebody has."""
+    assert "not approved" == house.call(id="call_2").error.message
+    house.approve(verdict="revoke")
+    assert "not approved: approval is revoked" == house.call().error.message
+
+
 def test_a_denied_call_is_refused(fresh):
     """A denial is final, and has zero effects."""
     fresh.approve(verdict="deny")
@@ -573,6 +585,16 @@ def test_a_late_replay_is_a_replay(house):
     assert Status.REPLAYED is house.call(raw).status
 
 
+@pytest.mark.parametrize("value", [2**53, 10**5000], ids=["by one", "by far"])
+def test_a_deadline_too_late_names_the_latest(fresh, value):
+    """A deadline that is too late is refused with the latest that would be taken; that one is."""
+    error = fresh.call(deadline_ms=value).error
+    assert Code.BAD_DEADLINE is error.code
+    assert "later than 9007199254740991:" in error.message
+    assert "no later than 9007199254740991," in error.remedy
+    assert Code.NOT_APPROVED is fresh.call(deadline_ms=9007199254740991).error.code
+
+
 @pytest.mark.parametrize("field", ["attempt_ms", "backoff_ms", "backoff_max_ms", "grace_ms"])
 @pytest.mark.parametrize("value", [0, -1, math.inf, math.nan])
 def test_a_policy_has_positive_times(field, value):
@@ -743,6 +765,24 @@ def test_a_ledger_out_of_reach_leaves_the_outcome_open(house):
     assert (Status.REPLAYED, BOOKED, 1) == (house.call().status, house.call().value, len(house.hotel.effects))
 
 
+# -- what is documented -------------------------------------------------------------------------------------------
+
+
+def test_the_documents_script_prints_what_it_says(tmp_path):
+    """The script in docs/tools.md runs as it stands, and prints what stands under it."""
+    text = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
+    script, printed = (re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("python", "text"))
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (printed, "", 0) == (done.stdout, done.stderr, done.returncode)
+
+
+def test_the_document_names_every_word():
+    """Every status and every code has its place in the tables of docs/tools.md."""
+    text = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
+    assert [] == [str(word) for word in (*Status, *Code) if f"`{word}`" not in text]
+
+
 # -- what can be offered ------------------------------------------------------------------------------------------
 
 
@@ -761,6 +801,24 @@ def test_a_name_is_given_once(house):
     """Two tools of one name are refused."""
     with pytest.raises(NameTakenError, match="book_room"):
         ToolBoundary(house.dispatcher, [house.tool(), house.tool()], draws=Longest(), scope="s")
+
+
+@pytest.mark.parametrize(
+    ("tools", "said"),
+    [
+        (5, r"tools is 5, .*: .*; give a list"),
+        (Tool("t", ROOM, nothing), r"tools is Tool\(name='t'\), .*: .*; give a list"),
+        ([5], r"tools\[0\] is 5, not a Tool: .*; make it Tool\("),
+        ([Tool("t", ROOM, nothing), nothing], r"tools\[1\] is <function nothing .*, not a Tool: .*; make it"),
+        ({"t": Tool("t", ROOM, nothing)}, r"tools\[0\] is 't', not a Tool: .*; make it"),
+        ([Tool], r"tools\[0\] is <class .*, not a Tool: .*; make it"),
+    ],
+    ids=["a number", "one tool", "a number in it", "a function", "a dict", "the class"],
+)
+def test_what_is_no_tool_is_told(house, tools, said):
+    """What is no list of tools is refused with the value, the reason and what would be right."""
+    with pytest.raises(NotAToolError, match=said):
+        ToolBoundary(house.dispatcher, tools, draws=Longest(), scope="s")
 
 
 @pytest.mark.parametrize("call", [print, None, len, Hotel])
