@@ -23,6 +23,7 @@ from model.actions import Alphabet
 from model.contracts import Contracts
 from model.properties import ANSWERS, WITNESSES
 from model.words import Capability
+from stateful.attempts.plan import Plan
 from stateful.coverage import Coverage, Summary
 from stateful.medium import no_room, run_folder
 from stateful.shard import Shard, recorded, reduced, run_shard, shard_seed
@@ -328,6 +329,13 @@ def running() -> Iterator[Path]:
 def explained(shard: Shard, tally: Tally, scratch: Path) -> Tally:
     """If the subject ended the shard's process, run it again with a recorder and find out in which order."""
     if not tally.failed.startswith("ended"):
+        return tally
+    if shard.engine == "attempts":
+        detail = f"the process ended while its runner was at work ({tally.failed})"
+        tally.broken[ANSWERS.id] = Broken(
+            ANSWERS.id, detail, (), shard.engine, shard.index, tally.orders, attempts=Plan(1)
+        )
+        tally.failed = ""
         return tally
     record = scratch / f"{shard.engine}-{shard.index}.record"
     (again,) = run_shards([evolve(shard, record=record)], 1, time.monotonic() + 60, None, [])

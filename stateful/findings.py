@@ -82,7 +82,8 @@ def _told(trace: Trace, record: Path | None) -> tuple[Story, dict[str, bytes]]:
         try:
             return tell_attempts(subject, trace, trace.attempts), {}
         except UnsupportedByEngine as error:
-            raise ReplayError(f"attempts cannot be replayed on this subject: {error}") from error
+            why = f"attempts cannot be replayed on {trace.subject}: {error}"
+            raise ReplayError(f"{why}; replay them on another with --subject") from error
     with _rig(subject, trace) as rig:
         rig.recorder = record
         try:
@@ -163,6 +164,8 @@ def _serve(trace: Trace, times: int, scratch: Path, record: Path, connection: An
             told = _told(trace, record)
             why = medium.no_room(scratch) if told[0].verdict == ANSWERS.id else ""
             connection.send(why or told)
+    except ReplayError as error:
+        connection.send(str(error))
     except Exception as error:  # noqa: BLE001 - told to whoever started it
         connection.send(medium.no_room(scratch) or placed(error))
     connection.close()
@@ -178,6 +181,8 @@ def _cut_off(trace: Trace, record: Path, status: int | None) -> Story:
     else:
         why = f"the process ended by signal {-status}" if status < 0 else f"the process ended with status {status}"
     where = steps[-1].label if steps else "opening the subject"
+    if trace.attempts is not None:
+        where = "while its runner was at work"
     return Story(trace, lines, Finding(ANSWERS.id, f"{where}: {why}"))
 
 

@@ -273,6 +273,8 @@ def serve(shard: Shard, connection: Any) -> None:
     except Exception as error:  # noqa: BLE001 - told to the campaign, which tells the user
         connection.send(("failed", placed(error)))
     connection.close()
+    if shard.engine == "attempts":
+        os._exit(0)  # a thread that a runner has left running keeps nobody waiting
 
 
 def silenced() -> None:

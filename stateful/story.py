@@ -80,7 +80,8 @@ class Story:
         verdict = "UNKNOWN" if self.doubtful else "VIOLATED" if broken else "SURVIVED"
         own = [line for line in self.lines if not line.at_rest]
         yield f"{verdict}  {head}"
-        yield f"  {describe(self.trace)}; {counted(len(own), 'step')}"
+        length = len(own) if self.trace.attempts is None else self.trace.attempts.length
+        yield f"  {describe(self.trace)}; {counted(length, 'step')}"
         steps = [line for line in self.lines if not line.in_lanes]
         yield from _steps([line for line in own if not line.in_lanes], steps)
         yield from _side_by_side([line for line in own if line.in_lanes])

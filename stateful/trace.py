@@ -237,6 +237,8 @@ def _with_more(trace: Trace, document: dict[str, Any], version: int) -> Trace:
     for name, has, since in kinds:
         if has and version < since:
             raise TraceError(f"a trace of version {version} has no{name}; its version is {since}")
+    if version == 4 and ATTEMPTS not in document:
+        raise TraceError('a trace of version 4 is one of attempts, and has no "attempts"; the file is torn')
     if ATTEMPTS in document:
         if has_lanes or CUT in document or trace.steps:
             raise TraceError(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attrs import evolve
+from attrs import astuple, evolve
 
-from model.attempts import Event, EventKind, Setup, outcomes
+from model.attempts import Event, EventKind, Setup, Told, outcomes
 from model.attempts.promises import breaks
 from model.properties import ANSWERS, CONFORMS
 from model.words import Kind, State
@@ -21,13 +21,25 @@ def broken(ran: Ran, setup: Setup) -> Iterator[Finding]:
         return
     setup = evolve(setup, max_attempts=ran.plan.max_attempts)
     yield from _named(ran, setup)
-    if ran.told not in outcomes(setup, ran.plan.answers, ran.events):
-        yield Finding(CONFORMS.id, f"the rule does not allow it: {spoken(ran)}")
+    allowed = outcomes(setup, ran.plan.answers, ran.events)
+    if ran.told not in allowed:
+        yield Finding(CONFORMS.id, f"the rule does not allow it: {spoken(ran.told)}{_closest(ran.told, allowed)}")
 
 
-def spoken(ran: Ran) -> str:
+def _closest(told: Told, allowed: frozenset[Told]) -> str:
+    """What the rule allows that is most like it; empty where it allows nothing, for more was sent than was answered."""
+    if not allowed:
+        return ". It allows nothing with as few sends"
+    mine = astuple(told, recurse=False)
+
+    def likeness(other: Told) -> tuple[int, str]:
+        return sum(a == b for a, b in zip(mine, astuple(other, recurse=False), strict=True)), str(other)
+
+    return f". Allowed, and closest to it: {spoken(max(allowed, key=likeness))}"
+
+
+def spoken(told: Told) -> str:
     """What came of it, in a line."""
-    told = ran.told
     sends = ", ".join(f"{at} ms" for at in told.sends_ms) or "nothing"
     ends = "; then ".join(f"{end} at {at} ms" for end, at in told.ends) or "it never ended"
     return (

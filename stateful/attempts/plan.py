@@ -95,7 +95,10 @@ def _list(raw: dict[str, Any], name: str) -> list[Any]:
 
 def _event(raw: Any) -> Planned:
     if not isinstance(raw, dict) or raw.get("do") not in [str(k) for k in _KINDS]:
-        raise PlanError(f'{shown(raw)} is no event such as {{"do": "cancel", "at_ms": 2, "turn": 1}}')
+        kinds = ", ".join(_KINDS)
+        raise PlanError(
+            f'{shown(raw)} is no event such as {{"do": "cancel", "at_ms": 2, "turn": 1}}; they are {kinds}'
+        )
     for name in raw:
         if name not in _EVENT_NAMES:
             raise PlanError(f"an event has no field {name!r}; its fields are {', '.join(_EVENT_NAMES)}")
@@ -104,6 +107,8 @@ def _event(raw: Any) -> Planned:
     kind = EventKind(raw["do"])
     if kind is not EventKind.STALL and "until_ms" in raw:
         raise PlanError(f"a {kind} takes no time, and has no until_ms; only a stall has")
+    if kind is EventKind.STALL and "until_ms" not in raw:
+        raise PlanError("a stall has no until_ms; it says when the stall ends")
     if kind is EventKind.STALL and until_ms < at_ms:
         raise PlanError(f"a stall at {at_ms} ms ends at {until_ms} ms; time does not go back")
     return Planned(kind, at_ms, _number(raw.get("turn", 1), "turn", 1, 1_000_000), until_ms)

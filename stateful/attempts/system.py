@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
@@ -247,6 +248,15 @@ class _Course:
                 self._wait_until(self.loop.now_ms + DRAIN_MS)
         except Hang:
             trouble, is_endless = f"{HANGS} {ORDER_SECONDS:g} s", True
+        except NotImplementedError as error:
+            if not _is_of_the_loop(error):
+                trouble = raised(error)
+            else:
+                self.loop.bury()
+                raise UnsupportedByEngine(
+                    "it asks the event loop for threads, sockets or processes, and a virtual clock has none of them; "
+                    "hand its runner what it needs of them, as its sink"
+                ) from error
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a subject raises is a finding
             trouble, is_endless = raised(error), isinstance(error, TooManyTurnsError)
         turns = self.loop.turns
@@ -286,7 +296,7 @@ class _Course:
         attempts = VirtualAttempts(isolation, grace_ms=self.system.setup.grace_ms)
         attempts.dead = self.sink.dead
         sink: Any = self.sink if isolation is AttemptTimeout.COOPERATIVE else PlainSink(self.sink)
-        self.runner = dispatcher.runner(sink, self._policy(), draws=Longest(), attempts=attempts)
+        self.runner = _checked(dispatcher.runner(sink, self._policy(), draws=Longest(), attempts=attempts))
         try:
             end = self.loop.run_until_complete(self._life())
         except Frozen:
@@ -364,8 +374,10 @@ class _Course:
             return
         now = (*self.system.standing(), len(self.sink.effects))
         (state, attempts, effects), self._seen = self._seen, now
-        changes = [f"{KEY} {state} -> {now[0]}"] if state is not now[0] else []
-        changes += [f"attempts {attempts} -> {now[1]}"] if attempts != now[1] else []
+        at_ms = self.loop.now_ms
+        when = f" at {at_ms} ms" if at_ms != self.story[-1].at_ms else ""
+        changes = [f"{KEY} {state} -> {now[0]}{when}"] if state is not now[0] else []
+        changes += [f"attempts {attempts} -> {now[1]}{when}"] if attempts != now[1] else []
         changes += [f"EFFECT {n} at {self.sink.effects[n - 1][0]} ms" for n in range(effects + 1, now[2] + 1)]
         self.story[-1] = evolve(self.story[-1], changes=(*self.story[-1].changes, *changes))
 
@@ -409,6 +421,25 @@ class _Course:
                 self.loop.freeze()
             case EventKind.STALL:
                 self.loop.stall(event.until_ms * 1000)
+
+
+def _is_of_the_loop(error: BaseException) -> bool:
+    """Whether an error comes out of asyncio's own loop, which has no threads and no sockets where time is virtual."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return last is not None and last.tb_frame.f_code.co_filename.endswith("asyncio/events.py")
+
+
+def _checked(runner: Any) -> Any:
+    """A runner. Raises TypeError for what is none."""
+    for name in ("run", "cancel"):
+        if not inspect.iscoroutinefunction(getattr(runner, name, None)):
+            raise TypeError(
+                f"dispatcher.runner(...) came back with a {type(runner).__name__} that has no async {name}(key); it must "
+                "return an object with async run(key) and async cancel(key), as impl.runner.OperationRunner is one"
+            )
+    return runner
 
 
 def asked_by(plan: Plan) -> Asked:

@@ -19,6 +19,12 @@ def tell_attempts(subject: Subject, trace: Trace, plan: Plan) -> Story:
         Line(n, f"{moment.at_ms:>4} ms  {moment.what}", moment.answer, moment.changes, at_rest=False)
         for n, moment in enumerate(ran.story, start=1)
     )
+    missed = plan.events[len(ran.plan.events) :]
+    over = "never came: everything was over"
+    lines += tuple(
+        Line(len(lines) + n, f"{event.at_ms:>4} ms  {event.kind.upper()} {over}", "", (), at_rest=False)
+        for n, event in enumerate(missed, start=1)
+    )
     expected = next((f for f in findings if f.property_id == trace.expect), None)
     finding = expected or next(iter(findings), None)
     return Story(trace, lines, finding)

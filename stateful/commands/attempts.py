@@ -24,12 +24,22 @@ from stateful.commands.options import (
     type=click.IntRange(0, 4),
     default=2,
     show_default=True,
-    help="Every script of up to so many answers.",
+    help="Every script of up to so many answers; 4 takes an hour.",
 )
 @click.option(
-    "--events", type=click.IntRange(0, 2), default=1, show_default=True, help="With at most so many events each."
+    "--events",
+    type=click.IntRange(0, 2),
+    default=1,
+    show_default=True,
+    help="With at most so many events each; 2 takes ten times as long.",
 )
-@click.option("--random", type=click.IntRange(0, 1_000_000), default=2_000, show_default=True, help="Random runs.")
+@click.option(
+    "--random",
+    type=click.IntRange(0, 1_000_000),
+    default=2_000,
+    show_default=True,
+    help="Random runs of up to 4 attempts and 4 events.",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The same seed finds the same.")
 @contracts_option
 @click.option("--mistake", default="", help="Seed a mistake into the dispatcher, such as M301.")

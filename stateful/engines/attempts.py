@@ -36,6 +36,8 @@ def run(subject: Subject, shard: Shard, tally: Tally) -> None:
     with AttemptSystem(subject, shard.contracts) as system:
         for ran in _runs(system, shard):
             _take(system, ran, tally)
+            if shard.scripts is not None and shard.scripts.random:
+                tally.attempts["random"] += 1
             if tally.enough or ran.is_endless or _is_patient_no_more(tally):
                 break
         for property_id, one in list(tally.broken.items()):

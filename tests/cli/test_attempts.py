@@ -83,7 +83,10 @@ def test_a_replay_on_a_subject_without_a_runner_is_told(survives, tmp_path):
     said = survives("replay", file, "--subject", TOY)
 
     assert 3 == said.status
-    assert "attempts cannot be replayed on this subject: it has no `runner`" in said.out + said.err
+    assert (
+        "attempts cannot be replayed on examples.toy_dispatcher:ToyDispatcher: it has no `runner`"
+        in said.out + said.err
+    )
 
 
 def test_nothing_to_run_is_wrong_use(survives):
@@ -111,3 +114,47 @@ def test_wrong_use_is_told(survives, arguments, says):
     said = survives("attempts", *arguments)
 
     assert (2, "", True) == (said.status, said.out, says in " ".join(said.err.split())), said.err
+
+
+ODD = """
+import asyncio, os, threading, time
+from impl.runner import OperationRunner
+from impl.sqlite import SqliteDispatcher
+
+class Exits(SqliteDispatcher):
+    class runner_class(OperationRunner):
+        async def run(self, key):
+            os._exit(7)
+
+class AsksForThreads(SqliteDispatcher):
+    class runner_class(OperationRunner):
+        async def run(self, key):
+            return await asyncio.to_thread(int)
+
+class LeavesThreads(SqliteDispatcher):
+    class runner_class(OperationRunner):
+        async def run(self, key):
+            threading.Thread(target=threading.Event().wait).start()
+            return await super().run(key)
+
+class HasNoRun(SqliteDispatcher):
+    def runner(self, *_, **__):
+        return None
+"""
+
+
+@pytest.mark.parametrize(
+    ("subject", "status", "said"),
+    [
+        ("Exits", 1, "=> while its runner was at work: the process ended with status 7"),
+        ("AsksForThreads", 3, "UNSUPPORTED by this engine: it asks the event loop for threads, sockets or processes"),
+        ("LeavesThreads", 0, "SURVIVED 9 of 9 promises that attempts can break in 60 runs"),
+        ("HasNoRun", 1, "came back with a NoneType that has no async run(key); it must return an object with"),
+    ],
+)
+def test_an_odd_runner_is_told(survives, tmp_path, subject, status, said):
+    """What ends its process, asks for what a virtual clock has not, leaves threads behind, or is no runner at all."""
+    (tmp_path / "odd.py").write_text(ODD)
+    done = survives(*FEW, f"odd:{subject}", "--workers", 1)
+
+    assert (status, True) == (done.status, said in done.out), done.out + done.err

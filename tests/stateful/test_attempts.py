@@ -506,9 +506,9 @@ def swept(subject, scripts):
         (Mute, "TypeError: run came back with None, not with an Ending"),
         (Odd, "TypeError: run came back with Ending(kind='magic'"),
         (Unreadable, "receipt=['r-1'], sent=0), not with an Ending"),
-        (Plain, "TypeError: object Ending can't be used in 'await' expression"),
+        (Plain, "came back with a Plain that has no async run(key)"),
         (BadAtCancelling, "TypeError: cancel came back with {}, not with an Ending"),
-        (None, "AttributeError: 'NoneType' object has no attribute 'run'"),
+        (None, "came back with a NoneType that has no async run(key)"),
     ],
 )
 def test_a_runner_that_breaks_is_a_finding(runner, says):
