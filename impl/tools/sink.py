@@ -73,7 +73,8 @@ class ToolSink:
         try:
             return SinkAnswer(Verdict.DONE, _receipt(value))
         except (ValueError, RecursionError) as error:
-            what = f"the tool {tool.name} acted and answered a {type(value).__name__}, which is not JSON: {error}"
+            found = f"a value of type {type(value).__name__}, which is not JSON: {error}"
+            what = f"the tool {tool.name} acted and answered with {found}"
             note.problem = Problem(Code.BAD_ANSWER, what, remedy_of(tool))
             return NO_SINK_ANSWER
 
