@@ -189,7 +189,7 @@ def _run_engine(shard: Shard, rig: Rig, tally: Tally) -> None:
     elif shard.engine == "walk":
         from stateful.engines import walk
 
-        walk.walk(rig, shard.seed, shard.size, tally)
+        walk.walk(rig, shard.seed, shard.size, tally, steered=walk.STEERED if shard.index % 2 else 0)
     elif shard.engine == "interleavings":
         from stateful.engines import interleavings
         from stateful.schedules.rig import ScheduledRig

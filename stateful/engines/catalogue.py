@@ -38,7 +38,7 @@ class Target:
 def targets(model: Model, verbs: frozenset[Verb], seed: int) -> list[Target]:
     """One target for each operation, choice and ending that random walks on the model reach."""
     rng = random.Random(seed)  # noqa: S311 - a seed must give the same run
-    chooser = Chooser(model, verbs, rng, steered=0)
+    chooser = Chooser(model, verbs, rng)
     found: dict[str, Target] = {}
     dry = 0
     while dry < TRIES:

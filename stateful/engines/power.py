@@ -63,7 +63,7 @@ def standard(rig: RecordingRig) -> tuple[Step, ...]:
 
 def generated(rig: RecordingRig, rng: random.Random, size: int) -> Iterator[tuple[Step, ...]]:
     """Random orders without deaths, found on the model."""
-    chooser = Chooser(rig.model, verbs_of(rig) - _NEVER, rng, steered=0)
+    chooser = Chooser(rig.model, verbs_of(rig) - _NEVER, rng)
     for _ in range(size):
         chooser.reweigh()
         yield tuple(_order(rig.model, chooser))

@@ -185,5 +185,5 @@ def test_a_plan_may_say_too_much(trace, plan):
 def test_a_subject_without_a_runner_cannot_be_told(trace):
     """There is nothing to play the trace on."""
     toy = evolve(trace, subject="examples.toy_dispatcher:ToyDispatcher", mistake="")
-    with pytest.raises(ReplayError, match="attempts cannot be replayed on .*:ToyDispatcher: it has no `runner`"):
+    with pytest.raises(ReplayError, match=r"attempts cannot be replayed on .*:ToyDispatcher: it has no `runner`"):
         told_again(toy)
