@@ -69,14 +69,15 @@ class Broken:
         return len(self.steps) + beside + (self.cut is not None) + tried
 
     @property
-    def rank(self) -> tuple[bool, int, bool, tuple[str, ...], int]:
+    def rank(self) -> tuple[bool, bool, int, bool, tuple[str, ...], int]:
         """What makes one trace better than another: it replays, is shorter, has no lanes, is first in the alphabet.
 
-        What broke when storage failed has for a trace only what led up to it.
+        What broke when storage failed has for a trace only what led up to it. An order of actions says more than an
+        operation's answers and events, which begin where much has been done already.
         """
         only_leads_up = self.engine == "faults"
         labels = tuple(s.label for s in self.steps)
-        return only_leads_up, self.length, self.scheduled is not None, labels, self.shard
+        return only_leads_up, self.attempts is not None, self.length, self.scheduled is not None, labels, self.shard
 
 
 @define
