@@ -9,7 +9,7 @@ from typing import ClassVar
 from impl.attempts import AttemptRunner
 from impl.protocol import Answer, Decision, Json, NoAnswerError, Overdue, Permit, Request, SinkAnswer, Site, Verdict
 from impl.runner import Draws, OperationRunner, Policy
-from impl.runner.runner import AnySink
+from impl.runner.needs import AnySink
 from impl.sqlite.book import NO_ANSWER
 from impl.sqlite.checkpoint import CheckpointFile
 from impl.sqlite.errors import UnavailableStoreError
