@@ -37,6 +37,7 @@ class Attempted(Swept):
     attempts: int = 0
     events: int = 0
     random: int = 0
+    kinds: tuple[str, ...] = ()
 
     @property
     def totals(self) -> Counter[str]:
@@ -61,6 +62,7 @@ class Attempted(Swept):
         return {
             "answers": self.attempts,
             "events": self.events,
+            "event_kinds": list(self.kinds),
             "random_runs": self.random,
             "exhausted": bool(self.attempts) and not self.cut_short and not any(t.failed for t in self.tallies),
             "totals": dict(sorted(self.totals.items())),
@@ -70,29 +72,27 @@ class Attempted(Swept):
 def attempt_everything(
     subject: Subject,
     contracts: Contracts,
-    attempts: int,
-    events: int,
-    random: int,
+    scripts: NamedScripts,
     seed: int,
     *,
     workers: int = 2,
     report: Callable[[Report], None] | None = None,
 ) -> Attempted:
-    """Every script of up to so many answers with at most so many events, and so many random runs besides.
+    """Every script of up to so many answers with at most so many events of some kinds, and so many random runs besides.
 
     ``workers`` processes at a time; Ctrl-C ends it with what was found.
     """
-    pieces = list(_pieces(attempts, events, random))
+    pieces = list(_pieces(scripts))
     done = sweep("attempts", subject, contracts, seed, pieces, workers=workers, report=report)
-    bound = (attempts, events, random)
+    bound = (scripts.attempts, scripts.events, scripts.random, scripts.kinds)
     looked_at = tuple(p for p in done.properties if p.property_id in JUDGED)
     return Attempted(subject, contracts, seed, looked_at, done.tallies, done.seconds, done.cut_short, *bound)
 
 
-def _pieces(attempts: int, events: int, random: int) -> Iterator[Piece]:
+def _pieces(scripts: NamedScripts) -> Iterator[Piece]:
     """Short scripts first, so that what they show is not looked for in long ones; a shard has one first answer."""
-    for number in range(1, attempts + 1):
+    for number in range(1, scripts.attempts + 1):
         for said in Said:
-            yield Piece(scripts=NamedScripts(number, events, str(said)))
-    for start in range(0, random, RANDOM_RUNS):
-        yield Piece(scripts=NamedScripts(4, RANDOM_EVENTS, random=min(RANDOM_RUNS, random - start)))
+            yield Piece(scripts=NamedScripts(number, scripts.events, str(said), kinds=scripts.kinds))
+    for start in range(0, scripts.random, RANDOM_RUNS):
+        yield Piece(scripts=NamedScripts(4, RANDOM_EVENTS, random=min(RANDOM_RUNS, scripts.random - start)))

@@ -53,6 +53,8 @@ class NamedScripts:
     first: str = ""
     random: int = 0
     """So many random runs instead, and the events of each at most."""
+    kinds: tuple[str, ...] = ()
+    """Only these events; all where none is named. ``timeout`` is a stall until the attempt's time is up."""
 
 
 @frozen

@@ -30,6 +30,8 @@ class Planned:
     turn: int
     until_ms: int = 0
     """When a stall ends."""
+    is_timeout: bool = field(default=False, eq=False)
+    """Whether that is when the attempt's time is up."""
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in a trace."""

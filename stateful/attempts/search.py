@@ -18,12 +18,18 @@ EVENT_SHARE = 0.04
 
 
 def every_run(
-    system: AttemptSystem, attempts: int, events: int, first: Said | None = None, *, again: int = AGAIN
+    system: AttemptSystem,
+    attempts: int,
+    events: int,
+    first: Said | None = None,
+    *,
+    again: int = AGAIN,
+    kinds: tuple[str, ...] = (),
 ) -> Iterator[Ran]:
     """Every run with a budget of so many attempts and at most so many events; of one first answer, or of all."""
     choices = Choices()
     while True:
-        yield system.run(attempts, asked_by_search(choices, events, ANSWERS, first), again=again)
+        yield system.run(attempts, asked_by_search(choices, events, ANSWERS, first, kinds), again=again)
         if not choices.advance():
             return
 

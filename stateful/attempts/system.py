@@ -403,7 +403,9 @@ class _Course:
         out = [Planned(kind, now_ms, turn) for kind in (EventKind.CANCEL, EventKind.INTERRUPT, EventKind.KILL)]
         sent_ms = self.sink.sends[-1].at_ms if self.sink.sends else 0
         ends = sorted({sent_ms + setup.attempt_ms, setup.deadline_ms - 1, setup.deadline_ms})
-        return out + [Planned(EventKind.STALL, now_ms, turn, end) for end in ends if end > now_ms]
+        limit_ms = sent_ms + setup.attempt_ms
+        stalls = [Planned(EventKind.STALL, now_ms, turn, end, end == limit_ms) for end in ends if end > now_ms]
+        return out + stalls
 
     def _happen(self, event: Planned) -> None:
         assert self.task is not None
@@ -457,8 +459,17 @@ def asked_by(plan: Plan) -> Asked:
     return Asked(lambda n: plan.answers[n] if n < len(plan.answers) else Said.DONE, event, tie)
 
 
-def asked_by_search(choose: Choose, events: int, answers: tuple[Said, ...], first: Said | None = None) -> Asked:
-    """Everything that can be asked, as a search chooses; at most so many events, and the first answer if it is given."""
+def asked_by_search(
+    choose: Choose,
+    events: int,
+    answers: tuple[Said, ...],
+    first: Said | None = None,
+    kinds: tuple[str, ...] = (),
+) -> Asked:
+    """Everything that can be asked, as a search chooses: at most so many events, of some kinds or of all.
+
+    The first answer is given, or chosen like the others.
+    """
     left = [events]
 
     def answer(n: int) -> Said:
@@ -467,6 +478,8 @@ def asked_by_search(choose: Choose, events: int, answers: tuple[Said, ...], firs
     def event(_now_ms: int, _turn: int, possible: list[Planned]) -> Planned | None:
         if not left[0]:
             return None
+        if kinds:
+            possible = [p for p in possible if p.kind in kinds or (p.is_timeout and "timeout" in kinds)]
         chosen = choose(len(possible) + 1)
         if not chosen:
             return None

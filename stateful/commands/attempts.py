@@ -34,6 +34,13 @@ from stateful.commands.options import (
     help="With at most so many events each; 2 takes ten times as long.",
 )
 @click.option(
+    "--event",
+    "kinds",
+    type=click.Choice(["cancel", "interrupt", "kill", "stall", "timeout"]),
+    multiple=True,
+    help="Only this; timeout is a stall until the attempt's time is up.  [default: all]",
+)
+@click.option(
     "--random",
     type=click.IntRange(0, 1_000_000),
     default=2_000,
@@ -50,6 +57,7 @@ def attempts(  # noqa: PLR0913, PLR0917 - its options
     subject: str,
     answers: int,
     events: int,
+    kinds: tuple[str, ...],
     random: int,
     seed: int,
     contracts: tuple[dict[str, str], ...],
@@ -66,6 +74,7 @@ def attempts(  # noqa: PLR0913, PLR0917 - its options
     from stateful.attempted import attempt_everything
     from stateful.report.attempts import lines
     from stateful.report.swept import keep_and_show
+    from stateful.shard import NamedScripts
     from stateful.subject import load_subject
     from stateful.verdict import EXIT_STATUS
 
@@ -77,9 +86,7 @@ def attempts(  # noqa: PLR0913, PLR0917 - its options
         done = attempt_everything(
             chosen,
             contracts_of(contracts),
-            answers,
-            events,
-            random,
+            NamedScripts(answers, events, random=random, kinds=kinds),
             seed,
             workers=workers,
             report=lambda r: told(

@@ -74,7 +74,8 @@ def _named(system: AttemptSystem, scripts: NamedScripts, seed: int) -> Iterator[
     if scripts.random:
         yield from random_runs(system, scripts.attempts, scripts.events, seed, scripts.random)
     else:
-        yield from every_run(system, scripts.attempts, scripts.events, Said(scripts.first) if scripts.first else None)
+        first = Said(scripts.first) if scripts.first else None
+        yield from every_run(system, scripts.attempts, scripts.events, first, kinds=scripts.kinds)
 
 
 def _take(system: AttemptSystem, ran: Ran, tally: Tally) -> None:

@@ -18,10 +18,11 @@ def lines(done: Attempted) -> Iterator[str]:
         f"{counted(total['sends'], 'send')}; seed {done.seed}, {done.seconds:.1f} s"
     )
     if done.attempts:
+        only = f" ({', '.join(done.kinds)} only)" if done.kinds else ""
         ends = "exhausted" if done.bound()["exhausted"] else "NOT exhausted"
         yield (
             f"  {ends}: every script of up to {counted(done.attempts, 'answer')}, with at most "
-            f"{counted(done.events, 'event')} before any of their turns, each operation run once more"
+            f"{counted(done.events, 'event')}{only} before any of their turns, each operation run once more"
         )
     if total["random"]:
         yield f"  {counted(total['random'], 'random run')} of up to 4 attempts with up to 4 events"

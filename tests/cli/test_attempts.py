@@ -158,3 +158,12 @@ def test_an_odd_runner_is_told(survives, tmp_path, subject, status, said):
     done = survives(*FEW, f"odd:{subject}", "--workers", 1)
 
     assert (status, True) == (done.status, said in done.out), done.out + done.err
+
+
+def test_only_the_events_that_are_asked_for_come(survives):
+    """A timeout is a stall until the attempt's time is up; nothing else comes, and the bound says so."""
+    said = survives("attempts", "--answers", 1, "--random", 0, "--event", "cancel", "--event", "timeout", "--json")
+    only = {name for name in ("cancel", "interrupt", "kill", "stall") if said.json["totals"].get(name)}
+
+    assert (0, ["cancel", "timeout"]) == (said.status, said.json["event_kinds"])
+    assert {"cancel", "stall"} == only
