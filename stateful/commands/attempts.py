@@ -24,7 +24,7 @@ from stateful.commands.options import (
     type=click.IntRange(0, 4),
     default=2,
     show_default=True,
-    help="Every script of up to so many answers; 4 takes an hour.",
+    help="Every script of up to so many answers; 4 takes ten minutes.",
 )
 @click.option(
     "--events",
