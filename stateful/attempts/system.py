@@ -146,9 +146,12 @@ class AttemptSystem:
         self.loop = VirtualLoop()  # type: ignore[abstract]  # it has what a coroutine without sockets asks for
         self.medium = MemoryMedium()
         self._ledger = self.medium.folder / LEDGER_FILE
-        self._templates: dict[int, MemoryMedium] = {}
         self.setup = evolve(setup or Setup(), contracts=self.contracts)
-        self._prepare()
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self

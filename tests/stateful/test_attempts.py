@@ -541,3 +541,12 @@ def test_a_shard_counts_what_it_ran():
     assert tallies[0] == tallies[1]
     assert {"runs", "turns", "sends", "cancel", "interrupt", "kill", "stall"} == set(tallies[0].attempts)
     assert tallies[0].orders == tallies[0].attempts["runs"] > 40
+
+
+def test_a_subject_that_cannot_be_opened_leaves_no_folder(monkeypatch, tmp_path):
+    """What was made for it goes, whatever it raises."""
+    monkeypatch.setattr("stateful.medium.scratch", tmp_path)
+    with pytest.raises(OSError, match="no disk today"):
+        AttemptSystem(load_subject("tests.stateful.subjects:RaisesWhenOpened"), Contracts())
+
+    assert [] == list(tmp_path.iterdir())
