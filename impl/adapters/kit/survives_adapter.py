@@ -13,7 +13,8 @@
     serve(Mine)
 
 It needs Python 3.10 and nothing else, so that it runs in the environment of any system. It is found on the path when
-``survives`` starts the adapter. The protocol is described in docs/protocol.md.
+``survives`` starts the adapter. Import it before the system: an adapter's file may then carry the system's own name.
+The protocol is described in docs/protocol.md.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import os
 import queue
 import re
 import sqlite3
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -34,6 +36,23 @@ from typing import Any, ClassVar
 
 VERSION = 1
 _LITERAL = re.compile(r"'(?:[^']|'')*'|\b\d+(?:\.\d+)?\b|x'[0-9a-f]*'", re.IGNORECASE)
+
+
+def _name_no_system(script: str | None) -> None:
+    """Let an adapter ``mine.py`` import the installed ``mine``, although Python puts a script's folder first.
+
+    The adapters beside this helper share a folder and never import each other, so that folder goes; any other may hold
+    modules that its adapter needs, and goes to the end.
+    """
+    if script is None:
+        return
+    own, shipped = Path(script).resolve().parent, Path(__file__).resolve().parents[1]
+    found = [entry for entry in sys.path if entry and Path(entry).resolve() == own]
+    if found:
+        sys.path[:] = [entry for entry in sys.path if entry not in found] + [str(own)] * (own != shipped)
+
+
+_name_no_system(getattr(sys.modules["__main__"], "__file__", None))
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error
