@@ -168,7 +168,7 @@ class Stage:
             worker.call.died = where
         self._end(worker.number)
         self.facts.tick()
-        return f"killed {where}"
+        return "killed"
 
     def _given(self, step: Step) -> dict[str, Any]:
         """What the adapter's method is called with."""
@@ -305,7 +305,7 @@ class Stage:
         worker.step = Step(Do.GO_ON, worker.number)
         if step.then is Then.HOLD:
             worker.held = message
-            return f"held {place}"
+            return "held"
         self._continue(worker, message, {"raise": "the sink does not answer"})
         return self._drive(worker)
 

@@ -19,10 +19,8 @@ The protocol is described in docs/protocol.md.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import hashlib
-import inspect
 import json
 import os
 import queue
@@ -134,6 +132,8 @@ class System:
 
     async def effect_async(self, key: str, payload: Any, id: str | None = None) -> str:  # noqa: A002
         """The same, without holding the event loop."""
+        import asyncio
+
         return await asyncio.get_running_loop().run_in_executor(None, self.effect, key, payload, id)
 
 
@@ -318,7 +318,7 @@ class _Server:
 
     def __init__(self, make: type[System], wire: Wire) -> None:
         self._make, self._wire = make, wire
-        self._loop = asyncio.new_event_loop()
+        self._loop: Any = None
         self._system: System | None = None
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -339,7 +339,13 @@ class _Server:
 
     def _run(self, method: Callable[..., Any], given: dict[str, Any]) -> Any:
         value = method(**given)
-        return self._loop.run_until_complete(_awaited(value)) if inspect.isawaitable(value) else value
+        if not hasattr(value, "__await__"):
+            return value
+        if self._loop is None:
+            import asyncio  # takes longer to import than many a system takes to start
+
+            self._loop = asyncio.new_event_loop()
+        return self._loop.run_until_complete(_awaited(value))
 
 
 async def _awaited(value: Awaitable[Any]) -> Any:
