@@ -39,7 +39,9 @@ class ExactlyOnce(System):
             where="_types.py, docstring",
         ),
     ]
-    notes = "With a fingerprint, which is optional; without a prober and a lease. One host, as its SQLite store is for."
+    notes = (
+        "With a fingerprint, which is optional; without a prober and a lease. One host, as its SQLite store is for."
+    )
 
     def open(self):
         self.store = Store.sqlite(str(self.folder / "effects.db"))

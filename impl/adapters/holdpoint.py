@@ -1,5 +1,5 @@
 # /// script
-# requires-python = ">=3.10"
+# requires-python = ">=3.11"
 # dependencies = ["holdpoint==0.2.0"]
 # ///
 """holdpoint: a guarded function is submitted under a dedup key, approved by id and run there, as its README does.
@@ -12,11 +12,10 @@ from importlib.metadata import version
 
 from survives_adapter import Claim, Denied, InDoubt, Pending, Refused, System, serve
 from holdpoint import (
-    ActionExpiredError,
-    AlreadyDecidedError,
     DedupConflictError,
     ExecutionError,
     HoldPoint,
+    InvalidTransitionError,
     SQLiteStore,
     Status,
     WaitTimeoutError,
@@ -82,7 +81,7 @@ class Holdpoint(System):
             if verdict == "deny":
                 return self.hold.reject(shown[0].id, actor="reviewer").status.value
             return self.hold.approve(shown[0].id, actor="reviewer").value
-        except (AlreadyDecidedError, ActionExpiredError) as error:
+        except InvalidTransitionError as error:
             raise Denied(str(error)) from error
         except WaitTimeoutError as error:
             raise Pending(str(error)) from error
@@ -91,8 +90,7 @@ class Holdpoint(System):
 
     def recover(self):
         self.hold.expire_due()
-        report = self.hold.recover()
-        return [len(report.resumed), len(report.interrupted), len(report.skipped_leased)]
+        self.hold.recover()
 
     def observe(self, key):
         action = self._known(key)
