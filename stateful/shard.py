@@ -140,8 +140,10 @@ def _run(shard: Shard, report: Callable[[Tally], None] | None) -> Tally:
             del tally.broken[ANSWERS.id]
             tally.failed = why
             return tally
+        started = time.monotonic()
         for property_id, broken in list(tally.broken.items()):
             tally.broken[property_id] = reduced(rig, broken)
+        tally.reducing_seconds = time.monotonic() - started
     return tally
 
 

@@ -114,6 +114,8 @@ class Tally:
     """What an engine on a virtual clock has done: runs, turns, sends, and events by kind."""
     seconds: float = field(default=0.0, eq=False)
     """How long the engine took; told, and never compared."""
+    reducing_seconds: float = field(default=0.0, eq=False)
+    """How long it took after that to reduce what was found."""
     stop_at_first: bool = False
     on_order: Callable[[Tally], None] | None = None
 
