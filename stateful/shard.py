@@ -182,7 +182,8 @@ def _rig(shard: Shard, subject: Subject) -> Rig:
             if shard.engine == "power":
                 raise
     forks = shard.engine == "kills"
-    return Rig(subject, shard.contracts, in_memory=shard.engine == "walk", across_processes=forks)
+    in_memory = shard.engine == "walk" and not subject.is_remote
+    return Rig(subject, shard.contracts, in_memory=in_memory, across_processes=forks)
 
 
 def _run_engine(shard: Shard, rig: Rig, tally: Tally) -> None:

@@ -64,13 +64,19 @@ def check(
 
     see_whether_it_can_be_written(out)
     if names_adapter(subject):
-        from stateful.commands.foreign import check_adapter
+        from stateful.commands.foreign import check_adapter, step_driven
 
-        if contracts or mistake:
-            raise click.UsageError("an adapter has contracts of its own, and no seeded mistakes; drop the option")
-        how = {name: more[name] for name in ("workers", "slow", "sweep", "patience")}
-        raise SystemExit(check_adapter(subject, out, as_json=as_json, **how))
-    chosen = load_subject(subject[0] if subject else DEFAULT_SUBJECT, mistake)
+        name = step_driven(subject, more["patience"])
+        if not name:
+            if contracts or mistake:
+                raise click.UsageError(
+                    "a called system has its own contracts, and no seeded mistakes; drop the option"
+                )
+            how = {name: more[name] for name in ("workers", "slow", "sweep", "patience")}
+            raise SystemExit(check_adapter(subject, out, as_json=as_json, **how))
+    else:
+        name = subject[0] if subject else DEFAULT_SUBJECT
+    chosen = load_subject(name, mistake)
     display = Display(as_json=as_json)
     budget = Budget(more["seconds"], more["seed"], more["workers"])
     campaign = Campaign(chosen, contracts_of(contracts), budget)

@@ -16,7 +16,7 @@ from stateful.foreign.channel import AdapterError
 from stateful.foreign.examine import Examination, Examined, replay
 from stateful.foreign.facts import Facts
 from stateful.foreign.keeping import keep
-from stateful.foreign.naming import adapter_named
+from stateful.foreign.naming import adapter_named, named
 from stateful.foreign.order import Order
 from stateful.foreign.trace import read_foreign
 from stateful.medium import fast_folder
@@ -53,6 +53,16 @@ def examined(
 
         result = Examination(adapter, folder, workers, slow=slow, sweep=sweep, report=report).run()
     return Shown(result, keep(result, words, out))
+
+
+def step_driven(words: tuple[str, ...], patience: float) -> str:
+    """The name of the subject that an adapter is, if it is driven step by step; empty if by calls, or if it is broken."""
+    try:
+        adapter = adapter_named(words, patience)
+        with scratch() as folder:
+            return named(words) if adapter.ask(folder).style == "step" else ""
+    except AdapterError:
+        return ""  # the examination tells why
 
 
 def check_adapter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,3 +26,9 @@ def adapter_named(words: Sequence[str], patience: float = SECONDS) -> Adapter:
         path = Path(words[0]).resolve()
         return Adapter(" ".join(words), (str(python_for(path)), str(path), *words[1:]), patience=patience)
     return Adapter(" ".join(words), tuple(words), patience=patience)
+
+
+def named(words: Sequence[str]) -> str:
+    """The name of a subject that these words name: a file and its arguments, or ``-- COMMAND``."""
+    text = shlex.join(words)
+    return text if words[0].endswith(".py") else f"-- {text}"
