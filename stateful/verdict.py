@@ -197,12 +197,15 @@ def merged(tallies: list[Tally], capabilities: frozenset[Capability]) -> tuple[P
     failed = any(t.failed for t in tallies) or not any(t.orders for t in tallies)
     for prop in PROPERTIES.values():
         found = [t.broken[prop.id] for t in tallies if prop.id in t.broken]
-        if not prop.needs <= capabilities or (prop is ACK_DURABLE and _no_power_was_cut(tallies)):
+        if not prop.needs <= capabilities:
             out.append(PropertyVerdict(prop.id, Status.UNSUPPORTED))
         elif found:
             out.append(PropertyVerdict(prop.id, Status.VIOLATED, min(found, key=lambda b: b.rank)))
+        elif failed:
+            out.append(PropertyVerdict(prop.id, Status.UNKNOWN))
         else:
-            out.append(PropertyVerdict(prop.id, Status.UNKNOWN if failed else Status.SURVIVED))
+            is_out_of_reach = prop is ACK_DURABLE and _no_power_was_cut(tallies)
+            out.append(PropertyVerdict(prop.id, Status.UNSUPPORTED if is_out_of_reach else Status.SURVIVED))
     return tuple(out)
 
 
