@@ -92,7 +92,9 @@ class Reducer:
             found = self._breaks(candidate)
             if found is not None and len(found := self._shorter(found)) < len(best):
                 return found
-        for candidate in chain(rewrites.without_two(best), rewrites.one_for_many(self._rig.model, best)):
+        model = self._rig.model
+        one_for = (rewrites.one_for_many(model, best), rewrites.another_end(model, best))
+        for candidate in chain(rewrites.without_two(best), *one_for):
             found = self._breaks(candidate)
             if found is not None and len(found) < len(best):
                 return found

@@ -97,6 +97,17 @@ def one_for_many(model: Model, steps: Order) -> Iterator[Order]:
                     yield tuple(_with(s, "key", 1 - s.action.key) for s in order)
 
 
+def another_end(model: Model, steps: Order) -> Iterator[Order]:
+    """Another last step, and one or two neighbours out that only the former one needed."""
+    for size in (2, 1):
+        for start in range(len(steps) - size):
+            kept = (*steps[:start], *steps[start + size : -1])
+            worlds, able = foreseen(model, model.first(), kept)
+            if all(able):
+                for action in plain(model.alphabet.all_enabled(worlds[-1], model.contracts), kept):
+                    yield (*kept, Step(action))
+
+
 def foreseen(model: Model, world: World, steps: Order) -> tuple[list[World], list[bool]]:
     """By the model: the world before each step and after the last, and whether each makes sense when its turn comes."""
     worlds, able = [world], []
