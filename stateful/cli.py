@@ -23,6 +23,7 @@ from stateful.commands.interleave import interleave  # noqa: E402
 from stateful.commands.lists import list_  # noqa: E402
 from stateful.commands.matrix import matrix  # noqa: E402
 from stateful.commands.mistakes import mistakes  # noqa: E402
+from stateful.commands.new_adapter import new_adapter  # noqa: E402
 from stateful.commands.options import UNKNOWN, WRONG_USE  # noqa: E402
 from stateful.commands.power import power  # noqa: E402
 from stateful.commands.replay import replay  # noqa: E402
@@ -57,7 +58,20 @@ def cli() -> None:
     """
 
 
-for command in (check, replay, interleave, power, faults, attempts, table, mistakes, matrix, explore, list_):
+for command in (
+    check,
+    replay,
+    interleave,
+    power,
+    faults,
+    attempts,
+    table,
+    new_adapter,
+    mistakes,
+    matrix,
+    explore,
+    list_,
+):
     cli.add_command(command)
 
 

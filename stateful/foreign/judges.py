@@ -145,14 +145,16 @@ def _first_result(m: Matter) -> Finding:
 
 def _true_completion(m: Matter) -> Finding:
     at_stake = False
-    replays = (made := m.hello.claimed("changed-payload")) is not None and made.choice == "replayed"
+    made = m.hello.claimed("changed-payload")
+    any_payload = made is None or made.choice == "replayed"  # then done is about the key, whatever it comes with
     for call in m.facts.calls:
         if call.do is not Do.START or call.outcome != "done":
             continue
         at_stake = True
-        sends = m.facts.sends_of(call.key, "" if replays else call.payload)
+        sends = m.facts.sends_of(call.key, "" if any_payload else call.payload)
         if not any(s.at < call.told_at for s in sends):
-            return f"k{call.key} with {call.payload} was told done, and the sink has seen nothing of it"
+            which = "" if any_payload else f" with {call.payload}"
+            return f"k{call.key}{which} was told done, and the sink has seen nothing of it"
     return "" if at_stake else None
 
 

@@ -111,8 +111,13 @@ def _story(out: Console, row: Row, trace: str) -> None:
         out.print(f"  replay:  survives replay {trace}", markup=False)
 
 
+def _totals(examined: Examined) -> str:
+    """``3 hold, 1 violated, 13 unclaimed``."""
+    return ", ".join(f"{n} {'hold' if name == HOLDS else name}" for name, n in examined.totals().items() if n)
+
+
 def _bound(out: Console, examined: Examined) -> None:
-    totals = ", ".join(f"{n} {name}" for name, n in examined.totals().items() if n)
+    totals = _totals(examined)
     style = STYLE.get(str(examined.status), "green")
     status = str(examined.status).upper()
     out.print()
@@ -184,9 +189,7 @@ def markdown(all_shown: Sequence[Shown]) -> str:
     for claim in CLAIMS.values():
         cells = [_marked(_row_of(s.examined, claim.id)) for s in all_shown]
         lines.append(f"| **{claim.id}**: {claim.sentence} | {' | '.join(cells)} |")
-    totals = [
-        ", ".join(f"{n} {name}" for name, n in s.examined.totals().items() if n) or "not run" for s in all_shown
-    ]
+    totals = [_totals(s.examined) or "not run" for s in all_shown]
     return "\n".join([*lines, f"| *together* | {' | '.join(totals)} |"])
 
 
