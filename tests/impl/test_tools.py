@@ -327,9 +327,15 @@ def test_a_refusal_says_what_the_schema_asks_for(fresh):
     assert 'the schema asks for {"type": "string"} here' == fresh.call(arguments={"room": 5}).error.remedy
 
 
-def test_half_a_character_in_a_name_is_told_in_words(fresh):
-    """What cannot be written as UTF-8 stands in the message as an escape."""
-    assert "\\ud800" in fresh.call(name="\ud800").error.message
+def test_what_shows_itself_as_half_a_character_is_told_as_an_escape(fresh):
+    """What cannot be written as UTF-8 stands in the message all the same."""
+
+    class Odd:
+        def __repr__(self):
+            return "\ud800"
+
+    refusal = fresh.run(fresh.boundary.call(CALL | {"deadline_ms": Odd()})).error
+    assert "deadline_ms is \\ud800, not a positive, whole number of milliseconds" == refusal.message
 
 
 def test_a_refusal_is_short(fresh):

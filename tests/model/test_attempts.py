@@ -311,9 +311,10 @@ def test_the_search_sees_every_case():
     assert (2160, 2676, {}) == (all_cases.cases, all_cases.outcomes, all_cases.broken)
 
 
-def test_whoever_comes_after_the_effect_learns_of_it():
-    """A completed operation is not begun again, though whoever starts it knows nothing of its end."""
-    (one,) = outcomes(DEFAULT, (Said.DONE, Said.DONE), begun(Event(START, 10)))
+@pytest.mark.parametrize("approval", ["bound", "advisory"])
+def test_whoever_comes_after_the_effect_learns_of_it(approval):
+    """A completed operation is not begun again, not even where its approval would allow it."""
+    (one,) = outcomes(under(approval=approval), (Said.DONE, Said.DONE), begun(Event(START, 10)))
 
     assert told((0,), 1, "completed", 1, ("effect", 5), ("replayed", 10)) == one
 
