@@ -4,42 +4,33 @@ A reduced order is one from which nothing can be taken away; another may be shor
 are run, then all of two, and so on, over every action that makes sense, so that the first to break a promise is among
 the shortest, and the end of a layer says that no order of so many steps breaks one.
 
-Two orders are taken for one, and the second is not gone on with, where they lead to the same: equal possible worlds,
-rows, files and heads of all processes, with what each dispatcher and its parts hold as attributes. What a subject
-keeps in its module or behind an object of its own is not looked at. Wall clocks jump only if somebody reads one: until
-then no jump can change anything. Stores are in memory, where a power cut loses nothing, so that one kind of it does.
+Of two orders that lead to the same (``stateful.whereabouts``) only the first is gone on with. Wall clocks jump only if
+somebody reads one: until then no jump can change anything. Stores are in memory, where a power cut loses nothing, so
+that one kind of it does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 from attrs import frozen
 
 from model.actions import ALPHABET, Step, Verb
 from model.contracts import Contracts
 from model.properties import CONFORMS
-from stateful.bench import SINK_FILE, Bench, Process
+from stateful.bench import Bench, Process
 from stateful.clock import LogicalClock, SharedTime
 from stateful.judge import Finding
-from stateful.medium import View
-from stateful.oracle import LEDGER_FILE
 from stateful.order import Rig
 from stateful.subject import Subject
+from stateful.whereabouts import Whereabouts
 
 Order = tuple[Step, ...]
 STEPS_MAX = 120_000
 """So many executed steps a search may take: half a minute on an idle core, and all orders of four steps or fewer."""
 BOUNDARIES_MAX = 200
 RIGHT_AFTER = "right after it"
-_PLAIN = (bool, int, str, bytes, type(None))
-_PARTS = ("impl.sqlite", "impl.mistakes")
-_OF_THE_LAST_TRANSACTION = "_looked"
-"""What the ledger's last transaction has read; the next one forgets it before it reads anything."""
-_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
 
 
 @frozen
@@ -109,10 +100,9 @@ class Search:
         self._jumps = jumps
         self._steps_max = rig.steps_done + steps_max
         self._seen: set[object] = set()
-        self._views: list[tuple[View, tuple[str, ...]]] = []
-        self._generation = -1
+        self._whereabouts = Whereabouts(rig)
+        self._place = ""
         self._here: Order | None = None
-        self._key: object = None
 
     def run(self) -> Shortest:
         """Every order, the shorter first. Raises _WallReadError where jumps of wall clocks have to be among them."""
@@ -134,7 +124,7 @@ class Search:
         except _CutError:
             exhausted = False
         finally:
-            self._close_views()
+            self._whereabouts.close()
         done = (len(self._seen), self._rig.steps_done - begun)
         if found is not None:
             return Shortest(len(found[0]), *found, True, *done)
@@ -146,7 +136,7 @@ class Search:
     def _root(self) -> tuple[Order, str] | None:
         def body() -> Finding | None:
             finding = self._go(())
-            self._seen.add(self._state())
+            self._seen.add(self._whereabouts.now())
             return finding or self._named(self._rig.finish())
 
         finding = self._guarded(body)
@@ -159,7 +149,7 @@ class Search:
         if rig.steps_done >= self._steps_max:
             raise _CutError
         self._guarded(partial(self._go, order))
-        steps, key = self._steps(), self._state()
+        steps, key = self._steps(), self._whereabouts.now()
         for step in steps:
             finding = self._guarded(partial(self._one, order, key, step, following))
             if WatchedClock.wall_was_read and not self._jumps:
@@ -188,7 +178,7 @@ class Search:
         self._place = rig.told[-1].place
         if finding is not None:
             return finding
-        reached = self._state()
+        reached = self._whereabouts.now()
         if reached == key:
             self._here = order
             return None
@@ -226,68 +216,6 @@ class Search:
             and (a.verb is not Verb.JUMP_WALL or self._jumps)
             and rig.has_part_for(a)
         ]
-
-    # -- where an order has led -------------------------------------------------------------------------------
-
-    def _state(self) -> object:
-        """All that the rest of an order can depend on."""
-        rig = self._rig
-        return (
-            rig.judge.worlds,
-            rig.bench.time.now_ms,
-            tuple(self._rows()),
-            tuple(rig.medium.snapshot().items()),
-            tuple(_head(process) for process in rig.bench.processes),
-        )
-
-    def _rows(self) -> Iterator[object]:
-        medium = self._rig.medium
-        if self._generation != medium.generation:
-            self._close_views()
-            self._generation = medium.generation
-            for file in (Path(LEDGER_FILE), SINK_FILE):
-                view = medium.look(medium.folder / file)
-                tables = tuple(f"SELECT * FROM {name}" for (name,) in view.rows(_TABLES).fetchall())  # noqa: S608
-                self._views.append((view, tables))
-        for view, tables in self._views:
-            for sql in tables:
-                yield tuple(view.rows(sql).fetchall())
-
-    def _close_views(self) -> None:
-        for view, _ in self._views:
-            view.close()
-        self._views = []
-        self._generation = -1
-
-
-def _head(process: Process) -> object:
-    """What one process has in its head, and what its dispatcher and its parts hold."""
-    return (
-        process.name,
-        process.other_settings,
-        process.clock.wall_offset_ms,
-        tuple(process.tokens),
-        tuple(process.answers),
-        tuple(process.receipts),
-        repr(process.permit) if process.permit else "",
-        process.overdue,
-        getattr(process.sink, "reply", None),
-        None if process.dispatcher is None else _held(process.dispatcher, depth=2),
-    )
-
-
-def _held(part: Any, depth: int) -> tuple[object, ...]:
-    """The attributes that tell one state of an object from another: plain values, collections, and those of its parts."""
-    held: list[object] = []
-    for name, value in vars(part).items():
-        if isinstance(value, _PLAIN):
-            held.append((name, value))
-        elif isinstance(value, list | tuple | dict | set | frozenset):
-            if name != _OF_THE_LAST_TRANSACTION:
-                held.append((name, repr(value)))
-        elif depth > 0 and type(value).__module__.startswith(_PARTS) and hasattr(value, "__dict__"):
-            held.append((name, _held(value, depth - 1)))
-    return tuple(held)
 
 
 def shortest(
