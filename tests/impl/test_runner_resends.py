@@ -106,6 +106,31 @@ def test_a_run_that_learns_of_the_effect_ends_completed(build, loop):
     assert (Kind.OK, State.COMPLETED, "r-1", 1) == (ending.kind, ending.state, ending.receipt, ending.sent)
 
 
+def test_an_ending_says_where_the_intent_stands_and_why(build, loop):
+    """A refusal of the sink's fails the intent; whoever runs it again sends nothing, and reads the state all the same."""
+    runner, sink = build()
+    sink.answer = SinkAnswer(Verdict.PERMANENT)
+    first, second = (loop.run_until_complete(runner.run("k1")) for _ in range(2))
+    assert (Kind.ERROR, State.FAILED, "permanent", 1) == (first.kind, first.state, first.reason, first.sent)
+    assert (Kind.ERROR, State.FAILED, "already ended", 0) == (second.kind, second.state, second.reason, second.sent)
+
+
+def test_a_completed_intent_is_replayed_with_its_receipt(build, loop):
+    """Whoever runs it again learns of the first effect, and sends nothing."""
+    runner, sink = build()
+    sink.answer = SinkAnswer(Verdict.DONE, "r-1")
+    loop.run_until_complete(runner.run("k1"))
+    again = loop.run_until_complete(runner.run("k1"))
+    assert (Kind.REPLAYED, State.COMPLETED, "r-1", 0) == (again.kind, again.state, again.receipt, again.sent)
+
+
+def test_what_nobody_has_submitted_is_refused(build, loop):
+    """An unknown key has an ending too, with the reason of the ledger and no state."""
+    runner, _sink = build()
+    ending = loop.run_until_complete(runner.run("k2"))
+    assert (Kind.REFUSED, None, "no such intent", 0) == (ending.kind, ending.state, ending.reason, ending.sent)
+
+
 def test_attempts_are_made_by_whom_the_caller_brings(build, loop):
     """A dispatcher's runner sends through the attempt runner that it was given."""
     first, sink = build()

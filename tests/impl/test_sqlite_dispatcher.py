@@ -363,7 +363,20 @@ def test_a_lost_request_gives_the_approval_back(house):
     worker.dispatch("k1", token)
     house.sink.lost_request = False
     assert worker.reconcile("k1", token) == Answer(Kind.OK)
-    assert (house.row("intents", "state"), house.row("approvals", "status")) == (("pending",), ("granted",))
+    assert house.row("intents", "state, cleaned") == ("pending", 0)
+    assert house.row("approvals", "status") == ("granted",)
+
+
+def test_a_cancellation_that_came_in_time_has_cleaned_up_once(house):
+    """It was only noted while a send was open; the sink knows of no effect, so it wins, and its clean-up is on record."""
+    worker, token = ready(house)
+    house.sink.lost_request = True
+    worker.dispatch("k1", token)
+    assert worker.cancel("k1").kind is Kind.UNKNOWN
+    house.sink.lost_request = False
+    assert worker.reconcile("k1", token) == Answer(Kind.OK)
+    assert house.row("intents", "state, cleaned, in_doubt") == ("cancelled", 1, 0)
+    assert house.row("leases") is None
 
 
 @pytest.mark.parametrize("change", [{"signature": "0" * 64}, {"expiry_ms": 9999}, {"revision": 2}, {"key": "k2"}])
