@@ -13,8 +13,8 @@ from survives_adapter import Claim, InDoubt, Refused, System, serve
 from sakrit import ArgClass, EffectDecl, Sakrit, SqliteLedger, current_key
 from sakrit.core.errors import AmbiguousOutcome, DivergentRetry
 
-LEASE_SECONDS = 2.0
-"""The ledger's clock counts whole seconds: with one second a lease could run out at once."""
+LEASE_SECONDS = 4.0
+"""The ledger's clock counts whole seconds, and a worker that is held before a statement renews no lease."""
 LADDER = "README.md, The guarantee (L0-L3)"
 
 
