@@ -35,7 +35,7 @@ class AgentOnce(System):
             choice="refused",
             where="README.md, Keys",
         ),
-        Claim("one-at-a-time", "The database decides who runs the call.", where="README.md, Postgres"),
+        Claim("one-at-a-time", "Whoever inserts the row runs it, across processes.", where="README.md, Storage"),
     ]
     notes = "Without a verify callback and stale_after. An owner's death is told as pending, as it says."
 
