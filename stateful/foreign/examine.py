@@ -117,6 +117,8 @@ class Examination:
     """Whether to run orders that wait in real time."""
     sweep: bool = True
     """Whether to stop at every statement."""
+    share: tuple[int, int] = (0, 1)
+    """Which of how many parts of the orders."""
     report: Report = _silent
     _ran: list[Facts] = field(factory=list)
     _troubles: list[str] = field(factory=list)
@@ -134,7 +136,7 @@ class Examination:
         if recipe is None:
             rows = tuple(self._not_run(i, hello, why) for i in CLAIMS)
             return Examined(self.adapter.name, hello, rows, troubles=(why,), seconds=time.monotonic() - began)
-        planned = orders(hello, recipe)
+        planned = orders(hello, recipe)[self.share[0] :: self.share[1]]
         skipped = tuple(o.name for o in planned if o.slow and not self.slow)
         self._all([o for o in planned if self.slow or not o.slow])
         rows = tuple(self._row(i, hello) for i in CLAIMS)
