@@ -158,8 +158,9 @@ _claim(
 )
 
 
-EXCLUDED = ("pause",)
-"""What a claim may leave out of the fault model."""
+EXCLUDED = ("pause", "ended")
+"""What a claim may leave out: ``pause``, a process that stands still and goes on later; ``ended``, a call that has ended
+before another payload comes, which then is another call."""
 
 
 class ClaimError(ValueError):
@@ -176,7 +177,7 @@ class Claimed:
     choice: str = ""
     limit: int = 0
     excludes: tuple[str, ...] = ()
-    """What the project excludes: ``pause``, a process that stands still and goes on later."""
+    """What the project excludes, out of EXCLUDED."""
 
     @property
     def id(self) -> str:

@@ -41,6 +41,7 @@ class Holdpoint(System):
             "The same dedup key with another payload is a conflict, while the first is live.",
             choice="refused",
             where="README.md, Deduplication",
+            excludes=("ended",),
         ),
         Claim("one-at-a-time", "Approvals in several processes become one execution.", where=GUARANTEES),
         Claim("approval-needed", "Calling stores the call, approving runs it.", where="README.md, Example"),
@@ -49,8 +50,8 @@ class Holdpoint(System):
         Claim("progress", "Recovery finishes, or leaves it to a human.", choice="operator", where=GUARANTEES),
     ]
     notes = (
-        "A dedup key holds while its action is live: a key whose action has ended is not submitted with another "
-        "payload, because that would be another action. Without a verify predicate; one host, one file."
+        "A dedup key holds while its action is live: another payload after its end is another action. Without a verify "
+        "predicate; one host, one file."
     )
 
     def open(self):
@@ -62,14 +63,13 @@ class Holdpoint(System):
 
     def start(self, key, payload):
         action = self._known(key)
-        if action is None or action.status in {Status.PENDING, Status.APPROVED}:
+        is_live = action is not None and action.status in {Status.PENDING, Status.APPROVED}
+        if action is None or is_live or action.payload["payload"] != payload:
             try:
                 action = self.submit(key, payload)
             except DedupConflictError as error:
                 raise Refused(str(error)) from error
             self.handles.set(key, action.id)
-        elif action.payload["payload"] != payload:
-            raise Refused(f"action {action.id} of this key has ended; another payload would be another action")
         return _told(action)
 
     def decide(self, key, payload, verdict):

@@ -94,6 +94,7 @@ def orders(hello: Hello, recipe: Recipe) -> list[Order]:
         *_operators(recipe),
         *_cancelled(recipe),
         *_sweeps(recipe),
+        *(_recoveries(recipe) if hello.claimed("one-at-a-time") else ()),
     ]
     real_time = Ability.ADVANCE not in able
     return [evolve(o, slow=o.slow and real_time) for o in found if o.needs <= able]
@@ -287,6 +288,21 @@ def _sweeps(recipe: Recipe) -> Iterator[Order]:
                 (*held, evolve(step, worker=2), Step(Do.GO_ON, 1)),
                 two,
             )
+
+
+def _recoveries(recipe: Recipe) -> Iterator[Order]:
+    """A process that starts, and recovers, while another is in the middle of a call: at its effect, at each statement."""
+    both = frozenset({Ability.TWO_PROCESSES, Ability.RECOVER})
+    recover, go_on = Step(Do.RECOVER, 2), Step(Do.GO_ON, 1)
+    for at, where in ((At.ENTER, "before"), (At.EXIT, "after")):
+        yield Order(
+            f"a recovery while the call is held {where} its send",
+            (*recipe.stopped(at, Then.HOLD), recover, go_on),
+            both,
+        )
+    for spot in recipe.statements[-1] if recipe.statements else ():
+        held = (*recipe.steps[:-1], evolve(recipe.effect, at=At.STATEMENT, then=Then.HOLD, spot=spot))
+        yield Order(f"a recovery before statement {spot.number} of {recipe.effect.do}", (*held, recover, go_on), both)
 
 
 def is_pause(order: Order) -> bool:

@@ -205,7 +205,9 @@ class Examination:
         in_doubt = sum(stuck(f) for f, _ in at_stake)
         count = len(at_stake)
         if broken:
-            violation = self._reduced(min(broken, key=lambda f: (len(f.steps), f.order.slow)), claimed, hello)
+            violation = self._reduced(
+                min(broken, key=lambda f: (len(f.steps), f.order.slow, -len(f.sends))), claimed, hello
+            )
             status = Status.VIOLATED if violation.is_sure else Status.UNKNOWN
             why = "" if violation.is_sure else f"seen, and then {violation.again} times of {REPLAYS}"
             return Row(claim_id, status, claimed, count, in_doubt, why, violation)

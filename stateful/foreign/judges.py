@@ -30,7 +30,7 @@ class Matter:
     def payload_is_key(self) -> bool:
         """Whether another payload makes it another call."""
         made = self.hello.claimed("changed-payload")
-        return made is not None and made.choice == "part-of-key"
+        return made is not None and (made.choice == "part-of-key" or "ended" in made.excludes)
 
     def groups(self) -> Iterator[tuple[int, str, str]]:
         """Each call that is one for this system: key, payload (empty: any), and its name."""
@@ -51,7 +51,8 @@ class Matter:
         calls = [c for c in self.facts.calls if c.key == key and c.outcome == "done"]
         ended = any(c.do is Do.CANCEL or (c.do is Do.DECIDE and c.choice == "deny") for c in calls)
         needs_word = Ability.DECIDE in self.hello.abilities
-        has_word = any(c.do is Do.DECIDE and c.choice == "grant" and c.payload == "p1" for c in calls)
+        heard = [c for c in self.facts.calls if c.key == key and c.outcome in {"done", "pending", "unknown"}]
+        has_word = any(c.do is Do.DECIDE and c.choice == "grant" and c.payload == "p1" for c in heard)
         return ended or (needs_word and not has_word) or bool(self.facts.expired_at)
 
     def accepted(self, key: int, payload: str = "") -> bool:
@@ -112,7 +113,8 @@ def _in_doubt(m: Matter) -> Finding:
             continue
         at_stake = True
         if len(entries) > 1:
-            return f"{name} was sent again after a death in the middle of its send"
+            times = len(m.facts.sends_of(key, payload))
+            return f"{name} entered its effect again after a death in the middle of it, and was sent {times} times"
         told = [c for c in m.told(key, payload) if c.told_at > entries[0].at]
         if told and told[-1].outcome in {"done", "failed"}:
             return (
@@ -167,6 +169,8 @@ def _changed_payload(m: Matter) -> Finding:
         for later in calls:
             known_at = min([*entered, *([first.told_at] if first.outcome in {"done", "pending"} else [])], default=0)
             if later.payload == first.payload or not later.outcome or not known_at or later.at < known_at:
+                continue
+            if "ended" in m.claimed.excludes and 0 < first.told_at < later.at:
                 continue
             at_stake = True
             wrong = _as_claimed(m, key, first, later)
