@@ -27,7 +27,9 @@ class Dbos(System):
     """One executor."""
 
     name, version = "dbos", "3.4.0"
-    notes = "an executor ID passes to the process that replaces a dead one; a call pending elsewhere is waited for 2.5 s"
+    notes = (
+        "an executor ID passes to the process that replaces a dead one; a call pending elsewhere is waited for 2.5 s"
+    )
     claims = [
         Claim("effect-kept", "A step is tried at least once.", where=TUTORIAL + "Reliability Guarantees, 2"),
         Claim(
