@@ -213,6 +213,7 @@ def _approvals(able: frozenset[Ability]) -> Iterator[Order]:
     def at(step: Step, worker: int) -> Step:
         return evolve(step, worker=worker)
 
+    yield Order("another payload while the first waits", (START, evolve(START, payload="p2"), GRANT, *recover))
     yield Order("not decided", (START, *recover, START))
     yield Order("not decided, after a restart", (START, restart, _start(2), *(at(r, 2) for r in recover)))
     yield Order("denied", (START, deny, *recover, START))

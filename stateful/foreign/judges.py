@@ -30,11 +30,25 @@ class Matter:
     def payload_is_key(self) -> bool:
         """Whether another payload makes it another call."""
         made = self.hello.claimed("changed-payload")
-        return made is not None and (made.choice == "part-of-key" or "ended" in made.excludes)
+        return made is not None and made.choice == "part-of-key"
+
+    def is_mixed(self, key: int) -> bool:
+        """Whether a key that may be used again came with two payloads: its calls cannot be told apart."""
+        made = self.hello.claimed("changed-payload")
+        return made is not None and "ended" in made.excludes and len({c.payload for c in self.facts.starts(key)}) > 1
+
+    def has_ended(self, key: int, before: int) -> bool:
+        """Whether something was told of a key, by then, after which nothing more is to come of it."""
+        return any(
+            c.key == key and c.outcome in ENDED and c.told_at < before and c.do in {Do.START, Do.DECIDE}
+            for c in self.facts.calls
+        )
 
     def groups(self) -> Iterator[tuple[int, str, str]]:
         """Each call that is one for this system: key, payload (empty: any), and its name."""
         for key in self.facts.started():
+            if self.is_mixed(key):
+                continue
             if self.payload_is_key:
                 for payload in dict.fromkeys(c.payload for c in self.facts.starts(key)):
                     yield key, payload, f"k{key} with {payload}"
@@ -170,7 +184,7 @@ def _changed_payload(m: Matter) -> Finding:
             known_at = min([*entered, *([first.told_at] if first.outcome in {"done", "pending"} else [])], default=0)
             if later.payload == first.payload or not later.outcome or not known_at or later.at < known_at:
                 continue
-            if "ended" in m.claimed.excludes and 0 < first.told_at < later.at:
+            if "ended" in m.claimed.excludes and m.has_ended(key, later.at):
                 continue
             at_stake = True
             wrong = _as_claimed(m, key, first, later)

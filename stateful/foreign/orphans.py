@@ -1,7 +1,8 @@
-"""Processes that a child has left behind in a session of their own: found through the kernel, and ended.
+"""Processes that a child has left behind: found through the kernel, and ended.
 
-A child is started in a group of its own, which a kill ends whole. Whatever leaves that group is adopted by this process
-when its parent ends, so that it can be seen, told by a mark in its environment, and ended too.
+A child is started in a session and a group of its own, and a kill ends the group whole. Whatever leaves that group is
+adopted by this process when its parent ends, so that it can be seen, told by its session or by a mark in its
+environment, and ended too. One that left the session *and* threw its environment away is not found.
 """
 
 from __future__ import annotations
@@ -18,18 +19,26 @@ MARK = "SURVIVES_CHANNEL"
 """In the environment of each child, and so of whatever it starts."""
 
 
-@cache
 def adopt() -> None:
     """From now on, processes whose parents have ended become this process's children."""
+    _adopt(os.getpid())  # a fork inherits what is remembered, and not what the kernel was told
+
+
+@cache
+def _adopt(_: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def end_those_of(mark: str) -> list[str]:
-    """End every process that a child with this mark has left to us, and what those leave in turn; their names."""
+def end_those_of(mark: str, session: int) -> list[str]:
+    """End every process that a child with this mark and session has left to us, and what those leave in turn.
+
+    The names of those that did not die with the child's group.
+    """
     ended: list[str] = []
-    while left := [pid for pid in _children() if _mark_of(pid) == mark]:
+    while left := [pid for pid in _children() if _stat(pid)[3] == str(session) or _mark_of(pid) == mark]:
         for pid in left:
-            ended.append(_name_of(pid))
+            if _stat(pid)[2] != str(session):
+                ended.append(_name_of(pid))
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
@@ -43,13 +52,14 @@ def _children() -> list[int]:
     try:
         return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
     except OSError:
-        return [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _parent_of(folder) == os.getpid()]
+        return [int(f.name) for f in Path("/proc").glob("[0-9]*") if _stat(f.name)[1] == str(os.getpid())]
 
 
-def _parent_of(folder: Path) -> int:
+def _stat(pid: int | str) -> list[str]:
+    """A process's state, parent, group and session, and what else the kernel says of it."""
     with contextlib.suppress(OSError):
-        return int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-    return 0
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return [""] * 4
 
 
 def _mark_of(pid: int) -> str:
