@@ -28,7 +28,7 @@ from stateful.whereabouts import Whereabouts
 
 Order = tuple[Step, ...]
 STEPS_MAX = 60_000
-"""So many executed steps a search may take: a quarter of a minute on an idle core, and all orders of four steps or fewer."""
+"""So many executed steps a search may take: a quarter of a minute on an idle core, and all orders of four steps."""
 BOUNDARIES_MAX = 200
 RIGHT_AFTER = "right after it"
 
