@@ -240,7 +240,7 @@ def reduced(rig: Rig, broken: Broken) -> Broken:
 
         return broken if hangs else reduced_program(rig, broken)
     done = Reducer(rig, broken.property_id, HANG_RUNS_MAX).reduce(broken.steps) if hangs else None
-    done = done or Reducer(rig, broken.property_id).reduce(broken.steps)
+    done = done or Reducer(rig, broken.property_id, leaps=not rig.subject.is_remote).reduce(broken.steps)
     if not done.minimal and done.steps == broken.steps:
         return evolve(broken, minimal=False, runs=done.runs)
     return evolve(broken, steps=done.steps, detail=done.detail, minimal=done.minimal, runs=done.runs)
