@@ -240,11 +240,11 @@ def plan(
             )
             for engine, size, part in pieces
         ]
-        out.append(shards + (_with_one_permit(shards, share, waves) if subject.is_limited else []))
+        out.append(shards + (_with_one_permit(shards, share) if subject.is_limited else []))
     return out
 
 
-def _with_one_permit(shards: list[Shard], share: float, waves: int) -> list[Shard]:
+def _with_one_permit(shards: list[Shard], share: float) -> list[Shard]:
     """What a wave has besides for a subject that can be limited: its two keys compete for one permit."""
     sizes = {
         "walk": max(20, round(PERMITTED_WALK_ORDERS * share)),
@@ -253,7 +253,6 @@ def _with_one_permit(shards: list[Shard], share: float, waves: int) -> list[Shar
     return [
         evolve(
             shard,
-            index=waves + shard.index,
             seed=shard_seed(shard.seed, "permits", shard.index),
             size=sizes[shard.engine],
             permits=1,

@@ -86,8 +86,9 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """``walk[3]``."""
-        return f"{self.engine}[{self.index}]"
+        """``walk[3]``, or ``walk[3] with permits=1``."""
+        limit = f" with permits={self.permits}" if self.permits is not None else ""
+        return f"{self.engine}[{self.index}]{limit}"
 
 
 def shard_seed(seed: int, engine: str, wave: int) -> int:
