@@ -301,6 +301,7 @@ def test_the_quotient_loses_no_world(keys: int, depth: int) -> None:
         ({"replies": frozenset()}, ("replies", "without an answer", "give a reply")),
         ({"verbs": frozenset({Verb.STALL})}, ("stall without wake", "give both or neither")),
         ({"limits": Limits(lease_ms=0)}, ("limits.lease_ms=0", "give 1 tick or more")),
+        ({"limits": Limits(permits=1)}, ("limits.permits=1", "ties keys together", "give None")),
     ],
 )
 def test_bounds_that_make_no_sense_are_refused(wrong: dict[str, object], parts: tuple[str, ...]) -> None:
