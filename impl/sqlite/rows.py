@@ -44,7 +44,10 @@ PERMITS: Final = (
     # Whoever is at work when the limit is set holds a permit like everybody else.
     "INSERT OR IGNORE INTO permits (key) SELECT key FROM leases",
 )
-"""A row for each permit that has been taken and has not come back; only a ledger with a limit has the table."""
+"""A row for each permit that has been taken and has not come back; only a ledger with a limit has the table.
+
+All who work on it have a limit from then on: whoever has none gives no permit back.
+"""
 
 
 class Entry(NamedTuple):
