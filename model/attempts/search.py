@@ -55,6 +55,7 @@ def _events(setup: Setup) -> Iterator[tuple[Event, ...]]:
     instants = sorted({*range(attempt + setup.grace_ms + 1), deadline - 1, deadline})
     for at_ms in instants:
         yield (Event(EventKind.CANCEL, at_ms),)
+        yield (Event(EventKind.CLAIM, at_ms),)
         yield Event(EventKind.INTERRUPT, at_ms), Event(EventKind.START, at_ms + setup.grace_ms + 1)
         yield Event(EventKind.KILL, at_ms), Event(EventKind.START, at_ms + setup.lease_ms)
         for until_ms in (attempt, deadline - 1, deadline):
