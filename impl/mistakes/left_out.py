@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-_NO_BEAT: Final = "the dispatcher has no heartbeat of its own: whoever drives it decides when to renew"
 _NO_BATCH: Final = "the dispatcher takes one key at a time: it has neither batches nor joins"
 _NO_POOL: Final = "the dispatcher has no permits or slots that an intent could hold or wait for"
 
 LEFT_OUT: Final[dict[str, str]] = {
-    "M010": _NO_BEAT,
-    "M013": _NO_BEAT,
     "M029": _NO_POOL,
     "M030": _NO_POOL,
     "M043": _NO_BATCH,

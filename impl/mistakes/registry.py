@@ -41,19 +41,23 @@ class Mistake:
     """What alone shows it: operations that run inside one another (``interleavings``), storage that fails (``faults``),
     a power cut (``power``), or a runner at its awaits (``attempts``). Empty where whole operations do, one after the
     other."""
+    under: str = ""
+    """The contract's choice without which it makes no difference, such as ``attempt_timeout=thread``; empty for none."""
 
 
 REGISTERED: dict[str, Mistake] = {}
 """Every mistake by its identifier, in the order in which the modules were loaded."""
 
 
-def mistake(id_: str, kind: str, sentence: str, *, breaks: str, shown_by: str = "") -> Callable[[Part], Part]:
+def mistake(
+    id_: str, kind: str, sentence: str, *, breaks: str, shown_by: str = "", under: str = ""
+) -> Callable[[Part], Part]:
     """Register the class below as a mistake. Raises ValueError where the identifier is taken."""
 
     def register(part: Part) -> Part:
         if id_ in REGISTERED:
             raise ValueError(f"mistake {id_} is seeded twice; give {part.__name__} an identifier of its own")
-        REGISTERED[id_] = Mistake(id_, kind, sentence, breaks, partial(_dispatcher_with, part), shown_by)
+        REGISTERED[id_] = Mistake(id_, kind, sentence, breaks, partial(_dispatcher_with, part), shown_by, under)
         return part
 
     return register
