@@ -26,7 +26,7 @@ def asked_by(plan: Plan) -> Asked:
     events, ties = list(plan.events), list(plan.ties)
 
     def event(now_ms: int, turn: int, _possible: list[Planned]) -> Planned | None:
-        if events and (events[0].at_ms, events[0].turn) <= (now_ms, turn):
+        if events and (turn or not events[0].turn) and (events[0].at_ms, events[0].turn) <= (now_ms, turn):
             return events.pop(0)
         return None
 

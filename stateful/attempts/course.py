@@ -125,8 +125,6 @@ class Course:
     def _once(self, start_ms: int) -> int | None:
         """One worker's run, from its start; when another is to take over, or None."""
         self._wait_until(start_ms)
-        self.events.append(Event(EventKind.START, self.loop.now_ms))
-        self._tell(f"w{len(self.ends) + 1} starts")
         self.has_started = False
         site = self.system.site(None, self.files, self.max_attempts, f"w{len(self.ends) + 1}")
         dispatcher = self.system.subject.make(site)
@@ -183,6 +181,8 @@ class Course:
         return kind
 
     async def _run(self) -> Any:
+        self.events.append(Event(EventKind.START, self.loop.now_ms))
+        self._tell(f"w{len(self.ends) + 1} starts")
         self.has_started = True
         return await self.runner.run(KEY)
 
@@ -238,11 +238,15 @@ class Course:
         task, now_ms = self.task, self.loop.now_ms
         if self.story is not None:
             self._watch()
-        if task is None or task.done() or not self.has_started:
+        if task is None or task.done():
             return
-        turn = self._instant[1] + 1 if self._instant[0] == now_ms else 1
-        self._instant = (now_ms, turn)
-        event = self.asked.event(now_ms, turn, self._possible(now_ms, turn))
+        if self.has_started:
+            turn = self._instant[1] + 1 if self._instant[0] == now_ms else 1
+            self._instant = (now_ms, turn)
+            possible = self._possible(now_ms, turn)
+        else:
+            turn, possible = 0, self._possible_before(now_ms)
+        event = self.asked.event(now_ms, turn, possible) if possible else None
         if event is not None:
             self._happen(event)
 
@@ -254,6 +258,11 @@ class Course:
         limit_ms = sent_ms + setup.attempt_ms
         stalls = [Planned(EventKind.STALL, now_ms, turn, end, end == limit_ms) for end in ends if end > now_ms]
         return out + stalls + self._possible_between(now_ms, turn)
+
+    def _possible_before(self, now_ms: int) -> list[Planned]:
+        """Before the first worker begins it may sleep until the deadline: what it decides at all it decides then."""
+        deadline_ms = self.system.setup.deadline_ms
+        return [] if self.ends or self.planned else [Planned(EventKind.STALL, now_ms, 0, deadline_ms)]
 
     @staticmethod
     def _possible_between(now_ms: int, turn: int) -> list[Planned]:
