@@ -107,11 +107,8 @@ class SleepsPastDeadline(OperationRunner):
 class SendsWhateverTheTime(OperationRunner):
     """Between the permit and the send a machine may sleep."""
 
-    def _call(self, request: Request) -> Callable[[], Any]:
-        async def apply() -> Any:
-            return await self.sink.apply(request)
-
-        return apply
+    def _in_time(self, run: Run, request: Request, call: Callable[[], Any]) -> Callable[[], Any]:
+        return call
 
 
 @mistake("M306", "K15", "The end of one attempt's time is read as the deadline.", breaks="conforms", shown_by=HERE)

@@ -48,7 +48,8 @@ class AttemptingRunner(LeasedRunner):
         run.sent += 1
         before = len(self.attempts.lingering)
         run.may_be_woken = run.is_sending = True
-        attempt = await self._tried(self._while_leased(run, self._call(permit.request)), limit_ms)
+        call = self._in_time(run, permit.request, self._call(permit.request))
+        attempt = await self._tried(call, limit_ms)
         run.may_be_woken = run.is_sending = False
         run.lingers = run.lingers or len(self.attempts.lingering) > before
         if attempt.interrupted:
@@ -60,28 +61,33 @@ class AttemptingRunner(LeasedRunner):
         return await self.attempts.attempt(call, timeout_ms=limit_ms)
 
     def _call(self, request: Request) -> Callable[[], Any]:
-        """The call of one attempt. It looks at the time again right before it sends: much may have come between."""
-
-        def is_late() -> bool:
-            return request.not_after_ms is not None and self.clock.now_ms() >= request.not_after_ms
+        """The call of one attempt."""
 
         async def apply() -> Any:
-            return SinkAnswer(Verdict.LATE) if is_late() else await self.sink.apply(request)
+            return await self.sink.apply(request)
 
         def apply_plainly() -> Any:
-            return SinkAnswer(Verdict.LATE) if is_late() else self.sink.apply(request)
+            return self.sink.apply(request)
 
         return apply if self.contracts.attempt_timeout is AttemptTimeout.COOPERATIVE else apply_plainly
 
-    def _while_leased(self, run: Run, call: Callable[[], Any]) -> Callable[[], Any]:
-        """A call that sends nothing where the lease has gone: another may act by now, so this one may not begin."""
-        gone = SinkAnswer(Verdict.TRANSIENT)  # it has not acted, and may under another lease
+    def _in_time(self, run: Run, request: Request, call: Callable[[], Any]) -> Callable[[], Any]:
+        """A call that looks at the time again right before it sends, for much may have come between.
+
+        Past the deadline it sends nothing. Nor where the lease has gone, as another may act by now; under a new one it may.
+        """
+
+        def instead() -> SinkAnswer | None:
+            if not self._is_leased(run):
+                return SinkAnswer(Verdict.TRANSIENT)
+            is_late = request.not_after_ms is not None and self.clock.now_ms() >= request.not_after_ms
+            return SinkAnswer(Verdict.LATE) if is_late else None
 
         async def apply() -> Any:
-            return await call() if self._is_leased(run) else gone
+            return instead() or await call()
 
         def apply_plainly() -> Any:
-            return call() if self._is_leased(run) else gone
+            return instead() or call()
 
         return apply if self.contracts.attempt_timeout is AttemptTimeout.COOPERATIVE else apply_plainly
 
