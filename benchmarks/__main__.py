@@ -7,7 +7,19 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 
-from benchmarks import attempts, conformance, explorer, histories, kills, machine, reduction, schedules, storage, walk
+from benchmarks import (
+    attempts,
+    conformance,
+    explorer,
+    histories,
+    kills,
+    machine,
+    planted,
+    reduction,
+    schedules,
+    storage,
+    walk,
+)
 from benchmarks.rows import Row
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
@@ -17,6 +29,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "walk": walk.rows,
     "kills": kills.rows,
     "reduction": reduction.rows,
+    "minimum": planted.rows,
     "explorer": explorer.rows,
     "histories": histories.rows,
     "schedules": schedules.rows,

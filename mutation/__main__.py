@@ -7,16 +7,14 @@ changed, those that had survived.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from fnmatch import fnmatch
 from pathlib import Path
 
-from mutation import results, tree
+from mutation import draw, estimate, results, tree
 from mutation.types import rejected
 from mutation.wording import difference, reworded
 
@@ -26,6 +24,15 @@ m.set_mutant_under_test("mutant_generation")
 m.copy_src_dir(); m.copy_also_copy_files(); m.setup_source_paths(); m.create_mutants(2)
 """
 """The first step of ``mutmut run`` alone, so that a choice can be made among the mutants before the second."""
+RUN = "from mutmut.__main__ import cli; cli()"
+RUN_QUIETLY = (
+    """
+import mutmut.__main__, mutmut.stats
+mutmut.__main__.print_status = mutmut.stats.print_status = lambda *told, **how: None
+"""
+    + RUN
+)
+"""Without the line that is written anew several times a second, which floods a file."""
 
 
 def _generate() -> None:
@@ -44,30 +51,26 @@ def _forget_what_tests_may_change() -> None:
     mark.write_text(now)
 
 
-def _rank(seed: int, name: str) -> bytes:
-    return hashlib.sha256(f"{seed} {name}".encode()).digest()
-
-
-def _choose(patterns: list[str], sample: int | None, seed: int) -> int:
+def _choose(asked: draw.Draw) -> int:
     """Mark what is to be run, and return how many that is. What has run keeps its result."""
     mistyped = rejected()
     waiting = 0
     for path in results.files():
-        known = results.statuses(path)
         words = reworded(path)
-        uncounted = {n: results.REWORDED for n in known if n.rpartition(".")[2] in words}
-        uncounted |= {n: results.MISTYPED for n in known if n in mistyped}
-        typed = sorted((name for name in known if name not in uncounted), key=lambda name: _rank(seed, name))
-        asked = not patterns or any(fnmatch(results.module_of(path), pattern) for pattern in patterns)
-        chosen = set(typed[:sample]) if asked else set()
 
-        def status(
-            name: str, was: results.Status, uncounted: dict[str, int] = uncounted, chosen: set[str] = chosen
-        ) -> results.Status:
-            if name in uncounted:
-                return uncounted[name]
-            has_run = was not in {None, results.LEFT_OUT, results.MISTYPED, results.REWORDED}
-            return was if has_run else None if name in chosen else results.LEFT_OUT
+        def uncounted(name: str, was: results.Status, words: set[str] = words) -> results.Status:
+            if name.rpartition(".")[2] in words:
+                return results.REWORDED
+            known = None if was in results.UNCOUNTED else was
+            return results.MISTYPED if name in mistyped else known
+
+        results.rewrite(path, uncounted)
+        chosen = asked.of(path)
+
+        def status(name: str, was: results.Status, chosen: frozenset[str] = chosen) -> results.Status:
+            if was in {None, results.LEFT_OUT}:
+                return None if name in chosen else results.LEFT_OUT
+            return was
 
         results.rewrite(path, status)
         waiting += sum(was is None for was in results.statuses(path).values())
@@ -78,43 +81,52 @@ def _run(jobs: int) -> None:
     shared = Path("/dev/shm")  # noqa: S108 -- a folder of its own is made there: a sync costs nothing in memory
     scratch = tempfile.mkdtemp(prefix="mutation-", dir=shared if shared.is_dir() else None)
     environment = {**os.environ, "TMPDIR": scratch, "PYTHONHASHSEED": "0"}
-    command = [sys.executable, "-c", "from mutmut.__main__ import cli; cli()", "run", "--max-children", str(jobs)]
+    run = RUN if sys.stdout.isatty() else RUN_QUIETLY
+    command = [sys.executable, "-c", run, "run", "--max-children", str(jobs)]
     try:
         subprocess.run(command, cwd=tree.WORK, check=True, env=environment)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _show_survivors() -> None:
+def _show_survivors(asked: draw.Draw) -> None:
     for path in results.files():
+        chosen = asked.of(path)
         for name, status in results.statuses(path).items():
-            if status in {results.SURVIVED, results.NO_TESTS}:
+            if name in chosen and status in {results.SURVIVED, results.NO_TESTS}:
                 print(f"{name}: {results.kind_of(status)}\n{difference(path, name.rpartition('.')[2])}\n")
 
 
 def main() -> int:
-    """Run what was asked for, and print the figures of all that has ever run on this code."""
+    """Run what was asked for, and print its figures: also of what an earlier run has told of it."""
     parser = argparse.ArgumentParser(prog="python -m mutation", description=__doc__)
     parser.add_argument("pattern", nargs="*", help="modules, as 'impl/sqlite/*'; all unless told")
     parser.add_argument("--sample", type=int, metavar="N", help="of each module only N mutants, drawn by the seed")
     parser.add_argument("--seed", type=int, default=0, help="of the draw; 0 unless told")
     parser.add_argument("--jobs", type=int, default=2, help="processes; 2 unless told")
     parser.add_argument("--fresh", action="store_true", help="forget all results first")
-    parser.add_argument("--report", action="store_true", help="run nothing, print the figures")
-    parser.add_argument("--survivors", action="store_true", help="run nothing, print each survivor as a difference")
-    asked = parser.parse_args()
-    if asked.fresh:
+    parser.add_argument(
+        "--report", action="store_true", help="run nothing, print the figures of the last run, or of what is asked"
+    )
+    parser.add_argument("--survivors", action="store_true", help="as --report, each survivor as a difference")
+    told = parser.parse_args()
+    asked = draw.Draw(tuple(told.pattern), told.sample, told.seed)
+    if told.fresh:
         shutil.rmtree(tree.WORK, ignore_errors=True)
-    if asked.survivors:
-        _show_survivors()
+    if (told.report or told.survivors) and asked == draw.Draw():
+        asked = draw.last()
+    if told.survivors:
+        _show_survivors(asked)
         return 0
-    if not asked.report:
+    if not told.report:
         tree.refresh()
         _generate()
         _forget_what_tests_may_change()
-        if _choose(asked.pattern, asked.sample, asked.seed):
-            _run(asked.jobs)
-    print(results.table())
+        asked.keep()
+        if _choose(asked):
+            _run(told.jobs)
+    modules = results.rows(asked.of)
+    print(f"{results.table(modules)}\n\n{estimate.told(modules)}")
     return 0
 
 

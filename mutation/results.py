@@ -17,6 +17,7 @@ KILLS = frozenset({1, 3, -9, -11})
 """A failed test, an error inside pytest, and a process that is killed or crashes."""
 ADRIFT = frozenset({SURVIVED, NO_TESTS, LEFT_OUT, *TIMEOUTS})
 """What may come out otherwise when the tests change."""
+UNCOUNTED = frozenset({MISTYPED, REWORDED})
 Status = int | None
 
 
@@ -54,6 +55,10 @@ def rewrite(path: Path, change: Callable[[str, Status], Status]) -> None:
     path.write_text(json.dumps(content, indent=4))
 
 
+Choice = Callable[[Path], frozenset[str]]
+"""The names that are asked about, of a module's file of results."""
+
+
 @frozen
 class Row:
     """The figures of one module."""
@@ -67,33 +72,49 @@ class Row:
         return sum(self.counts.values())
 
     @property
+    def counted(self) -> int:
+        """How many of them count."""
+        return self.made - self.counts["mistyped"] - self.counts["reworded"]
+
+    @property
     def run(self) -> int:
         """How many were run, or would have been had a test reached them."""
-        return self.made - sum(self.counts[kind] for kind in ("mistyped", "reworded", "left out", "not run"))
+        return self.counted - self.counts["left out"] - self.counts["not run"]
+
+    @property
+    def dead(self) -> int:
+        """How many died."""
+        return self.counts["killed"] + self.counts["timeout"]
 
     @property
     def score(self) -> str:
         """Of those that were run, how many died."""
-        dead = self.counts["killed"] + self.counts["timeout"]
-        return f"{100 * dead / self.run:.1f} %" if self.run else "-"
+        return f"{100 * self.dead / self.run:.1f} %" if self.run else "-"
 
 
-def rows() -> list[Row]:
-    """The figures of every module that has a mutant, and of all together."""
-    found = [Row(module_of(path), Counter(kind_of(s) for s in statuses(path).values())) for path in files()]
-    found = [row for row in found if row.made]
-    return [*found, Row("together", sum((row.counts for row in found), Counter()))]
+def _row(path: Path, choice: Choice) -> Row:
+    chosen = choice(path)
+    kinds = (
+        kind_of(status if name in chosen or status in UNCOUNTED else LEFT_OUT)
+        for name, status in statuses(path).items()
+    )
+    return Row(module_of(path), Counter(kinds))
+
+
+def rows(choice: Choice) -> list[Row]:
+    """The figures of every module that has a mutant, of what is asked about."""
+    return [row for row in (_row(path, choice) for path in files()) if row.made]
 
 
 COLUMNS = ("mistyped", "reworded", "left out", "killed", "timeout", "survived", "no tests")
 
 
-def table() -> str:
-    """The figures as a Markdown table."""
+def table(modules: list[Row]) -> str:
+    """The figures as a Markdown table, and of all modules together."""
     lines: list[tuple[str, ...]] = [
         ("module", "mutants", "mistyped", "reworded", "left out", "run", *COLUMNS[3:], "score")
     ]
-    for row in rows():
+    for row in [*modules, Row("together", sum((row.counts for row in modules), Counter()))]:
         numbers = (row.made, *(row.counts[c] for c in COLUMNS[:3]), row.run)
         lines.append((row.module, *map(str, numbers), *(str(row.counts[c]) for c in COLUMNS[3:]), row.score))
         strange = set(row.counts) - {*COLUMNS, "not run"}

@@ -239,6 +239,8 @@ class Bench:
             live_settings={"approval": "advisory"} if process.other_settings else {},
         )
         process.dispatcher = self._call(self._new_class(), site)
+        if self.subject.is_remote:
+            process.connections.append(process.dispatcher.remote)
 
     def _open_first(self, process: Process) -> None:
         """Start a process on empty stores, which nobody may refuse to start on."""

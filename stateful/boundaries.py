@@ -149,6 +149,11 @@ class GatedFiles:
         self._files = files
         self._gate = gate
 
+    @property
+    def gate(self) -> Gate:
+        """The gate that each operation passes."""
+        return self._gate
+
     def read(self, path: Path) -> bytes | None:
         """Read a file; reading changes nothing, so that there is no boundary."""
         return self._files.read(path)

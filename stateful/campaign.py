@@ -41,6 +41,8 @@ SCHEDULES = 100
 """The most of one program."""
 KILL_PARTS = 2
 FAULT_PARTS = 12
+REMOTE_WALKS, REMOTE_ORDERS = 2, 8
+"""Of a subject whose processes have to be started: walks a wave, and orders of each."""
 LITTLE = 0.5
 """A campaign with a smaller share of a wave does not take on what cannot be made smaller."""
 SECONDS_MIN, SECONDS_MAX = 1, 86_400
@@ -207,6 +209,12 @@ def plan(
     """The waves of a campaign, each a list of shards. The same for the same subject, contracts, seconds and seed."""
     waves = max(1, round(budget.seconds / WAVE_SECONDS))
     share = min(1.0, budget.seconds / WAVE_SECONDS)
+    if subject.is_remote:
+        size = max(1, round(REMOTE_ORDERS * share))
+        indices = [range(wave * REMOTE_WALKS, (wave + 1) * REMOTE_WALKS) for wave in range(waves)]
+        return [
+            [_remote(subject, contracts, budget, index, size, folder, scratch) for index in wave] for wave in indices
+        ]
     out = []
     for wave in range(waves):
         pieces = [
@@ -237,6 +245,24 @@ def plan(
             ]
         )
     return out
+
+
+def _remote(
+    subject: Subject, contracts: Contracts, budget: Budget, index: int, size: int, folder: Path, scratch: Path | None
+) -> Shard:
+    """A walk: the other engines fork, or put their own SQLite under the subject, and a program of its own has neither."""
+    return Shard(
+        engine="walk",
+        index=index,
+        seed=shard_seed(budget.seed, "walk", index),
+        size=size,
+        part=0,
+        subject=subject.name,
+        mistake="",
+        contracts=contracts,
+        folder=folder,
+        scratch=scratch,
+    )
 
 
 @frozen

@@ -23,9 +23,11 @@ from stateful.commands.interleave import interleave  # noqa: E402
 from stateful.commands.lists import list_  # noqa: E402
 from stateful.commands.matrix import matrix  # noqa: E402
 from stateful.commands.mistakes import mistakes  # noqa: E402
+from stateful.commands.new_adapter import new_adapter  # noqa: E402
 from stateful.commands.options import UNKNOWN, WRONG_USE  # noqa: E402
 from stateful.commands.power import power  # noqa: E402
 from stateful.commands.replay import replay  # noqa: E402
+from stateful.commands.table import table  # noqa: E402
 from stateful.spoken import hush  # noqa: E402
 
 
@@ -56,24 +58,39 @@ def cli() -> None:
     """
 
 
-for command in (check, replay, interleave, power, faults, attempts, mistakes, matrix, explore, list_):
+for command in (
+    check,
+    replay,
+    interleave,
+    power,
+    faults,
+    attempts,
+    table,
+    new_adapter,
+    mistakes,
+    matrix,
+    explore,
+    list_,
+):
     cli.add_command(command)
 
 
 def main() -> None:
     """The console command. Every mistake of a user's ends in one line and status 2."""
+    from stateful.foreign.channel import AdapterError
+    from stateful.foreign.trace import ForeignTraceError
     from stateful.subject import SubjectError
     from stateful.trace import TraceError
     from stateful.trouble import NoRoomError, ReplayError
 
     try:
         cli(standalone_mode=True)
-    except (ReplayError, NoRoomError) as error:
+    except (ReplayError, NoRoomError, AdapterError) as error:
         _complain(str(error), UNKNOWN)
     except (SubjectError, TraceError, UnknownContractError, ValueError) as error:
-        if isinstance(error, SubjectError | TraceError | UnknownContractError) or type(error).__module__.startswith(
-            "impl."
-        ):
+        if isinstance(error, SubjectError | TraceError | ForeignTraceError | UnknownContractError) or type(
+            error
+        ).__module__.startswith("impl."):
             _complain(str(error))
         raise
     except OSError as error:

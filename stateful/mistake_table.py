@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import sys
+import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
-from attrs import frozen
-from rich.console import Console
-from rich.table import Table
+from attrs import evolve, field, frozen
 
 from impl.mistakes import MISTAKES, UnknownMistakeError
+from model.actions import Step, Verb
 from model.contracts import Contracts
 from model.properties import CONFORMS
-from stateful.medium import fast_folder
+from stateful import medium
 from stateful.shard import ENGINES, Shard, shard_seed
-from stateful.subject import DEFAULT_SUBJECT
+from stateful.shortest import Shortest, shortest
+from stateful.subject import DEFAULT_SUBJECT, load_subject
 from stateful.verdict import Broken, Tally
 from stateful.workers import Interrupted, run_shards
 
@@ -26,6 +27,8 @@ ORDERS = {"walk": 3_000, "machine": 400, "kills": 1, "interleavings": 100, "faul
 faults one of so many parts of its catalogue, or all of it for what only faults show."""
 ALONE = {"faults": 1, "interleavings": 1_000}
 """The same where no other engine shows it."""
+SECOND = "kills"
+"""Who is asked where one engine alone catches what any order of whole operations may show."""
 SECONDS_MAX = 3_600
 
 
@@ -37,6 +40,10 @@ class Caught:
     property_id: str
     orders: int
     steps: int
+    order: tuple[Step, ...] = ()
+    """The reduced order, if it is one of whole operations and nothing else."""
+    seconds: float = field(default=0.0, eq=False)
+    """From the engine's start to the reduced order."""
 
 
 @frozen
@@ -50,10 +57,20 @@ class Row:
     caught: tuple[Caught, ...]
     ran: tuple[str, ...] = ()
     """The engines that were tried."""
+    shown_by: str = ""
+    """What alone shows it; empty where orders of whole operations do."""
+    shortest: Shortest | None = None
+    """What a search of all shorter orders came to, if there was one."""
 
     def by(self, engine: str) -> Caught | None:
         """How ``engine`` caught it, if it did."""
         return next((c for c in self.caught if c.engine == engine), None)
+
+    @property
+    def searchable(self) -> tuple[Step, ...]:
+        """The order that a search of shorter ones can be held against: nothing in it that stores in memory lack."""
+        order = self.caught[0].order if self.caught else ()
+        return () if any(s.action.verb is Verb.POWER_CUT for s in order) else order
 
 
 def engines_for(mistake_id: str, asked: Iterable[str]) -> tuple[str, ...]:
@@ -66,29 +83,46 @@ def engines_for(mistake_id: str, asked: Iterable[str]) -> tuple[str, ...]:
     return tuple(e for e in ENGINES if e in chosen)
 
 
-def mistake_table(ids: Iterable[str], seed: int, engines: Iterable[str], workers: int) -> list[Row]:
+def mistake_table(
+    ids: Iterable[str], seed: int, engines: Iterable[str], workers: int, *, search: bool = False
+) -> list[Row]:
     """Run engines on every mistake (or on those of ``ids``) until it is caught or the engine's bound is reached.
 
-    Raises UnknownMistakeError for an id that does not exist.
+    Where no engines are asked for, and one alone catches what others may catch too, another is tried. With ``search``
+    each reduced order is held against all shorter ones. Raises UnknownMistakeError for an id that does not exist.
     """
-    chosen = tuple(ids) or tuple(MISTAKES)
+    chosen, asked = tuple(ids) or tuple(MISTAKES), tuple(engines)
     for one in chosen:
         if one not in MISTAKES:
             raise UnknownMistakeError(one)
-    names = {one: engines_for(one, engines) for one in chosen}
-    scratch = fast_folder("survives-run-")
-    import shutil
-
+    scratch = medium.fast_folder("survives-run-")
     try:
-        shards = [_shard(one, engine, seed, scratch) for one in chosen for engine in names[one]]
-        try:
-            tallies = run_shards(shards, workers, time.monotonic() + SECONDS_MAX, None, [])
-        except Interrupted as stop:
-            tallies = [*stop.tallies, *(Tally(s.engine) for s in shards[len(stop.tallies) :])]
+        rows = _rows([(one, engines_for(one, asked)) for one in chosen], seed, workers, scratch)
+        if not asked:
+            rows = _second_opinions(rows, seed, workers, scratch)
+        return searched(rows, workers, scratch) if search else rows
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _rows(names: Sequence[tuple[str, tuple[str, ...]]], seed: int, workers: int, scratch: Path) -> list[Row]:
+    shards = [_shard(one, engine, seed, scratch) for one, engines in names for engine in engines]
+    try:
+        tallies = run_shards(shards, workers, time.monotonic() + SECONDS_MAX, None, [])
+    except Interrupted as stop:
+        tallies = [*stop.tallies, *(Tally(s.engine) for s in shards[len(stop.tallies) :])]
     left = iter(tallies)
-    return [_row(one, [next(left) for _ in names[one]]) for one in chosen]
+    return [row_of(one, [next(left) for _ in engines]) for one, engines in names]
+
+
+def _second_opinions(rows: list[Row], seed: int, workers: int, scratch: Path) -> list[Row]:
+    """The same, but that another engine was tried wherever one alone caught what is not said to need it."""
+    alone = [(r.id, (SECOND,)) for r in rows if len(r.caught) == 1 and not r.shown_by]
+    more = {r.id: r for r in _rows(alone, seed, workers, scratch)}
+    return [
+        evolve(r, caught=_best_first([*r.caught, *more[r.id].caught]), ran=(*r.ran, SECOND)) if r.id in more else r
+        for r in rows
+    ]
 
 
 def _shard(mistake: str, engine: str, seed: int, scratch: Path) -> Shard:
@@ -112,11 +146,16 @@ def _size(engine: str, *, alone: bool) -> int:
     return ALONE.get(engine, ORDERS[engine]) if alone else ORDERS[engine]
 
 
-def _row(one: str, tallies: list[Tally]) -> Row:
+def row_of(one: str, tallies: list[Tally]) -> Row:
+    """A mistake's row, from what each engine came to."""
     mistake = MISTAKES[one]
     caught = [_caught(t, min(t.broken.values(), key=_worth)) for t in tallies if t.broken]
-    best = tuple(sorted(caught, key=lambda c: (c.property_id == CONFORMS.id, c.steps, c.orders, c.engine)))
-    return Row(one, mistake.kind, mistake.sentence, mistake.breaks, best, tuple(t.engine for t in tallies))
+    ran = tuple(t.engine for t in tallies)
+    return Row(one, mistake.kind, mistake.sentence, mistake.breaks, _best_first(caught), ran, mistake.shown_by)
+
+
+def _best_first(caught: list[Caught]) -> tuple[Caught, ...]:
+    return tuple(sorted(caught, key=lambda c: (c.property_id == CONFORMS.id, c.steps, c.orders, c.engine)))
 
 
 def _worth(broken: Broken) -> tuple[bool, int]:
@@ -125,62 +164,32 @@ def _worth(broken: Broken) -> tuple[bool, int]:
 
 
 def _caught(tally: Tally, broken: Broken) -> Caught:
-    return Caught(tally.engine, broken.property_id, broken.found_after, broken.length)
+    whole = broken.scheduled is None and broken.cut is None and broken.attempts is None and tally.engine != "faults"
+    return Caught(
+        tally.engine,
+        broken.property_id,
+        broken.found_after,
+        broken.length,
+        broken.steps if whole else (),
+        tally.seconds + tally.reducing_seconds,
+    )
 
 
-def show_table(rows: list[Row], *, as_json: bool = False, as_markdown: bool = False) -> None:
-    """Print the table for a terminal, as JSON or as Markdown."""
-    if as_json:
-        print(json.dumps([_row_json(r) for r in rows], indent=2))  # noqa: T201 - it is the output
-    elif as_markdown:
-        print("\n".join(_markdown(rows)))  # noqa: T201 - it is the output
-    else:
-        _terminal(rows)
+# -- the shortest ---------------------------------------------------------------------------------------------
 
 
-def _row_json(row: Row) -> dict[str, object]:
-    return {
-        "id": row.id,
-        "kind": row.kind,
-        "mistake": row.sentence,
-        "expected": row.expected,
-        "caught": [
-            {"engine": c.engine, "property": c.property_id, "orders": c.orders, "steps": c.steps} for c in row.caught
-        ],
-    }
+def searched(rows: list[Row], workers: int, scratch: Path) -> list[Row]:
+    """The rows, each with what a search of all orders shorter than its own came to, where it has one to search."""
+    wanted = [(r.id, r.searchable, r.caught[0].property_id == CONFORMS.id) for r in rows if r.searchable]
+    with ProcessPoolExecutor(workers, get_context("spawn"), _scratch_is, (scratch,)) as pool:
+        found = dict(zip((id_ for id_, *_ in wanted), pool.map(_searched, wanted), strict=True))
+    return [evolve(r, shortest=found.get(r.id)) for r in rows]
 
 
-def _cells(row: Row) -> list[str]:
-    best = row.caught[0] if row.caught else None
-    cells = [row.id, row.sentence, best.property_id if best else "NOT CAUGHT", str(best.steps) if best else ""]
-    for engine in ENGINES:
-        found = row.by(engine)
-        cells.append(str(found.orders) if found else "-" if engine in row.ran else "")
-    return cells
+def _scratch_is(scratch: Path) -> None:
+    medium.scratch = scratch
 
 
-_HEAD = ("mistake", "what it does", "breaks", "steps", *(f"{e}: orders" for e in ENGINES))
-
-
-def _markdown(rows: list[Row]) -> list[str]:
-    lines = [f"| {' | '.join(_HEAD)} |", f"|{'---|' * len(_HEAD)}"]
-    lines += [f"| {' | '.join(_cells(row))} |" for row in rows]
-    return [*lines, "", _total(rows)]
-
-
-def _terminal(rows: list[Row]) -> None:
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
-    table = Table(box=None, pad_edge=False)
-    for name in _HEAD:
-        table.add_column(name, ratio=1 if name == "what it does" else None, justify="left")
-    for row in rows:
-        cells = _cells(row)
-        table.add_row(*cells, style=None if row.caught else "bold red")
-    console.print(table)
-    console.print(_total(rows), markup=False)
-
-
-def _total(rows: list[Row]) -> str:
-    caught = sum(bool(r.caught) for r in rows)
-    twice = sum(len(r.caught) > 1 for r in rows)
-    return f"{caught} of {len(rows)} caught, {twice} by more than one engine."
+def _searched(wanted: tuple[str, tuple[Step, ...], bool]) -> Shortest:
+    mistake, order, conforms = wanted
+    return shortest(load_subject(mistake=mistake, probe=False), Contracts(), order, conforms=conforms)

@@ -25,6 +25,8 @@ from stateful.subject import Subject
 
 ORDER_SECONDS = 10
 """An order that takes longer than this hangs: a usual one takes milliseconds."""
+REMOTE_ORDER_SECONDS = 180
+"""The same where each process is one that has to be started: a usual one takes a second."""
 
 
 READ_ONLY = "readonly database"
@@ -95,6 +97,7 @@ class Rig:
         self.on_step: Callable[[], None] | None = None
         self.recorder: Path | None = None
         self._own = 0
+        self._patience = REMOTE_ORDER_SECONDS if subject.is_remote else ORDER_SECONDS
         self.steps_done = 0
         self.orders_done = 0
 
@@ -233,11 +236,11 @@ class Rig:
     def guarded(self, body: Callable[[], Finding | None]) -> Ran:
         """Run a body that starts an order and does steps; a hang ends it with a finding."""
         try:
-            with watched():
+            with watched(self._patience):
                 finding = body()
         except Hang:
             self.told.append(Told(self.current, Outcome(Kind.UNKNOWN, "no answer")))
-            finding = Finding(ANSWERS.id, f"{self.current.label}: no answer within {ORDER_SECONDS} s")
+            finding = Finding(ANSWERS.id, f"{self.current.label}: no answer within {self._patience} s")
         return self.ran(finding)
 
     def ran(self, finding: Finding | None) -> Ran:

@@ -16,6 +16,7 @@ import pytest
 
 if TYPE_CHECKING:
     from model.contracts import Contracts
+    from stateful.foreign.adapter import Adapter
     from stateful.shard import Shard
     from stateful.subject import Subject
     from stateful.verdict import Tally
@@ -27,12 +28,13 @@ PROPERTY = "survives"
 _SEED_MAX = 1 << 31
 _seed = pytest.StashKey[int]()
 _totals = pytest.StashKey[list[dict[str, Any]]]()
+_adapter = pytest.StashKey["Adapter | None"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options, in a group of their own."""
     group = parser.getgroup("survives", "failure orders (survives)")
-    group.addoption("--survives-subject", metavar="MODULE:CLASS", help="check this dispatcher in every shard")
+    group.addoption("--survives-subject", metavar="MODULE:CLASS", help="check this dispatcher, or adapter")
     group.addoption("--survives-seconds", type=int, metavar="N", help="nominal budget on two slow cores")
     group.addoption("--survives-seed", type=int, metavar="N", help="the same seed finds the same")
     group.addoption("--survives-contracts", default="", metavar="NAME=CHOICE,...", help="weaken contracts")
@@ -77,7 +79,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_totals] = []
     if _subject(config) and not hasattr(config, "workerinput"):
         try:
-            _loaded(config, probe=True)
+            if _called(config) is None:
+                _loaded(config, probe=True)
             _contracts(config)
         except ValueError as error:
             raise pytest.UsageError(f"survives: {error}") from None
@@ -87,6 +90,19 @@ def _loaded(config: pytest.Config, *, probe: bool = False) -> Subject:
     from stateful.subject import load_subject
 
     return load_subject(_subject(config), folder=config.invocation_params.dir, probe=probe)
+
+
+def _called(config: pytest.Config) -> Adapter | None:
+    """The adapter that is to be examined, if the subject is a system that is called. Asked once."""
+    if _adapter not in config.stash:
+        from stateful.foreign.channel import AdapterError
+        from stateful.foreign.items import called
+
+        try:
+            config.stash[_adapter] = called(_subject(config), config.invocation_params.dir)
+        except AdapterError as error:
+            raise pytest.UsageError(f"survives: {_subject(config)}: {error}") from None
+    return config.stash[_adapter]
 
 
 def _contracts(config: pytest.Config) -> Contracts:
@@ -143,6 +159,12 @@ class Shards(pytest.Collector):
         from stateful.campaign import Budget, plan
 
         config = self.config
+        adapter = _called(config)
+        if adapter is not None:
+            from stateful.foreign.items import shares
+
+            yield from shares(self, adapter)
+            return
         budget = Budget(_seconds(config), config.stash[_seed])
         for wave in plan(_loaded(config), _contracts(config), budget, folder=config.invocation_params.dir):
             for shard in wave:

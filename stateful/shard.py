@@ -140,8 +140,10 @@ def _run(shard: Shard, report: Callable[[Tally], None] | None) -> Tally:
             del tally.broken[ANSWERS.id]
             tally.failed = why
             return tally
+        started = time.monotonic()
         for property_id, broken in list(tally.broken.items()):
             tally.broken[property_id] = reduced(rig, broken)
+        tally.reducing_seconds = time.monotonic() - started
     return tally
 
 
@@ -180,7 +182,8 @@ def _rig(shard: Shard, subject: Subject) -> Rig:
             if shard.engine == "power":
                 raise
     forks = shard.engine == "kills"
-    return Rig(subject, shard.contracts, in_memory=shard.engine == "walk", across_processes=forks)
+    in_memory = shard.engine == "walk" and not subject.is_remote
+    return Rig(subject, shard.contracts, in_memory=in_memory, across_processes=forks)
 
 
 def _run_engine(shard: Shard, rig: Rig, tally: Tally) -> None:

@@ -44,6 +44,8 @@ class Subject:
     mistake: str
     make: Any = field(repr=False)
     capabilities: frozenset[Capability]
+    is_remote: bool = False
+    """Whether its processes are real ones, of a program that speaks the adapter protocol."""
 
     @property
     def has_ledger(self) -> bool:
@@ -56,7 +58,7 @@ class Subject:
         What a subject keeps in its module or its class is memory of one process. Our own modules keep nothing there.
         """
         module_name, _, class_name = self.name.partition(":")
-        if self.mistake or module_name.partition(".")[0] in OUR_PACKAGES:
+        if self.is_remote or self.mistake or module_name.partition(".")[0] in OUR_PACKAGES:
             return self.make
         held = {name: sys.modules.pop(name) for name in _own_modules(module_name)}
         try:
@@ -115,6 +117,14 @@ def load_subject(
     Raises SubjectError if there is no such class, if it lacks what a dispatcher needs, or if its folder holds a
     module with the name of one of our packages.
     """
+    if name.startswith("-- ") or name.partition(" ")[0].endswith(".py"):
+        from stateful.foreign.dispatcher import load_remote
+
+        if mistake:
+            raise SubjectError(
+                f"mistake {mistake!r} is seeded into {DEFAULT_SUBJECT}, not into {name!r}; drop one of them"
+            )
+        return load_remote(name)
     module_name, colon, class_name = name.partition(":")
     if not colon or not module_name or not class_name:
         raise SubjectError(f"subject {name!r} is not of the form module:Class, such as {DEFAULT_SUBJECT}")

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from model.actions import Step
-from model.properties import CONFORMS, PROPERTIES, WITNESSES
+from model.properties import ACK_DURABLE, CONFORMS, PROPERTIES, WITNESSES
 from model.words import Capability, Kind
 from stateful.attempts.plan import Plan
 from stateful.coverage import Coverage
@@ -114,6 +114,8 @@ class Tally:
     """What an engine on a virtual clock has done: runs, turns, sends, and events by kind."""
     seconds: float = field(default=0.0, eq=False)
     """How long the engine took; told, and never compared."""
+    reducing_seconds: float = field(default=0.0, eq=False)
+    """How long it took after that to reduce what was found."""
     stop_at_first: bool = False
     on_order: Callable[[Tally], None] | None = None
 
@@ -199,9 +201,17 @@ def merged(tallies: list[Tally], capabilities: frozenset[Capability]) -> tuple[P
             out.append(PropertyVerdict(prop.id, Status.UNSUPPORTED))
         elif found:
             out.append(PropertyVerdict(prop.id, Status.VIOLATED, min(found, key=lambda b: b.rank)))
+        elif failed:
+            out.append(PropertyVerdict(prop.id, Status.UNKNOWN))
         else:
-            out.append(PropertyVerdict(prop.id, Status.UNKNOWN if failed else Status.SURVIVED))
+            is_out_of_reach = prop is ACK_DURABLE and _no_power_was_cut(tallies)
+            out.append(PropertyVerdict(prop.id, Status.UNSUPPORTED if is_out_of_reach else Status.SURVIVED))
     return tuple(out)
+
+
+def _no_power_was_cut(tallies: list[Tally]) -> bool:
+    """Whether nobody could say anything of power cuts: a subject's storage may be out of reach."""
+    return bool(tallies) and not any(t.engine == "power" and not t.unsupported for t in tallies)
 
 
 def unseen(tallies: list[Tally], capabilities: frozenset[Capability]) -> tuple[str, ...]:

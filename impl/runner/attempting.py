@@ -74,7 +74,7 @@ class AttemptingRunner(LeasedRunner):
     def _in_time(self, run: Run, request: Request, call: Callable[[], Any]) -> Callable[[], Any]:
         """A call that looks at the time again right before it sends, for much may have come between.
 
-        Past the deadline it sends nothing. Nor where the lease has gone, as another may act by now; under a new one it may.
+        Past the deadline it sends nothing; nor where the lease has gone, as another may act by now.
         """
 
         def instead() -> SinkAnswer | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,7 +19,7 @@ from stateful.spoken import hush
 
 
 @click.command()
-@click.argument("subject", default="impl.sqlite:SqliteDispatcher")
+@click.argument("subject", nargs=-1)
 @click.option(
     "--seconds",
     type=click.IntRange(1, 86_400),
@@ -35,28 +36,50 @@ from stateful.spoken import hush
 )
 @contracts_option
 @click.option("--mistake", default="", help="Seed a mistake into the dispatcher, such as M002.")
+@click.option("--slow/--no-slow", default=True, help="Of an adapter: also orders that wait in real time.")
+@click.option("--sweep/--no-sweep", default=True, help="Of an adapter: also a death before every statement.")
+@click.option(
+    "--patience",
+    type=click.FloatRange(0.1, 3600),
+    default=60.0,
+    show_default=True,
+    help="Of an adapter: seconds that an answer may take.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @out_option
 def check(
-    subject: str,
-    seconds: int,
-    seed: int,
-    workers: int,
+    subject: tuple[str, ...],
     contracts: tuple[dict[str, str], ...],
     mistake: str,
     as_json: bool,
     out: Path,
+    **more: Any,
 ) -> None:
-    """Check SUBJECT, a dispatcher class called module:Class. Default: the SQLite dispatcher."""
+    """Check SUBJECT: a dispatcher class (module:Class), an adapter's file, or -- COMMAND. Default: the SQLite one."""
     from stateful.campaign import Budget, Campaign
     from stateful.display import Display
-    from stateful.subject import load_subject
+    from stateful.foreign.naming import names_adapter
+    from stateful.subject import DEFAULT_SUBJECT, load_subject
     from stateful.verdict import EXIT_STATUS
 
-    chosen = load_subject(subject, mistake)
     see_whether_it_can_be_written(out)
+    if names_adapter(subject):
+        from stateful.commands.foreign import check_adapter, step_driven
+
+        name = step_driven(subject, more["patience"])
+        if not name:
+            if contracts or mistake:
+                raise click.UsageError(
+                    "a called system has its own contracts, and no seeded mistakes; drop the option"
+                )
+            how = {name: more[name] for name in ("workers", "slow", "sweep", "patience")}
+            raise SystemExit(check_adapter(subject, out, as_json=as_json, **how))
+    else:
+        name = subject[0] if subject else DEFAULT_SUBJECT
+    chosen = load_subject(name, mistake)
     display = Display(as_json=as_json)
-    campaign = Campaign(chosen, contracts_of(contracts), Budget(seconds, seed, workers))
+    budget = Budget(more["seconds"], more["seed"], more["workers"])
+    campaign = Campaign(chosen, contracts_of(contracts), budget)
     with display.progress(campaign) as report:
         verdict = campaign.run(report)
     if verdict.ran_nothing:

@@ -8,9 +8,9 @@ from model.contracts import CHOICES
 
 
 @click.command("list")
-@click.argument("what", type=click.Choice(["actions", "contracts", "mistakes", "properties", "witnesses"]))
+@click.argument("what", type=click.Choice(["actions", "claims", "contracts", "mistakes", "properties", "witnesses"]))
 def list_(what: str) -> None:
-    """List the words: actions, contracts, mistakes, properties or witnesses."""
+    """List the words: actions, claims, contracts, mistakes, properties or witnesses."""
     from model.actions import ALPHABET
     from model.properties import PROPERTIES, WITNESSES
 
@@ -21,6 +21,12 @@ def list_(what: str) -> None:
         for verb, form in ALPHABET.items():
             words = [str(verb), "WORKER" * form.worker, "KEY" * form.key, form.choice.upper()]
             click.echo(f"{' '.join(filter(None, words)):<32} {form.says}")
+    elif what == "claims":
+        from model.claims import CLAIMS
+
+        for claim in CLAIMS.values():
+            more = f" [{'|'.join(claim.choices)}]" if claim.choices else " [a number]" if claim.has_limit else ""
+            click.echo(f"{claim.id:<26} {claim.sentence}{more}")
     elif what == "mistakes":
         from impl.mistakes import MISTAKES
 

@@ -13,7 +13,7 @@ from stateful.commands.options import contracts_given, contracts_option
 
 @click.command()
 @click.argument("trace", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--subject", default="", help="Replay on this dispatcher instead, module:Class.")
+@click.option("--subject", default="", help="Replay on this dispatcher instead, module:Class or an adapter.")
 @click.option("--mistake", default=None, help="Seed this mistake instead of the trace's; '' for none.")
 @contracts_option
 @click.option("--default-contracts", is_flag=True, help="Replay under the default contracts instead of the trace's.")
@@ -32,9 +32,16 @@ def replay(
     from attrs import evolve
 
     from stateful.findings import replayed
+    from stateful.foreign.trace import is_foreign
     from stateful.subject import load_subject
     from stateful.trace import SURVIVED, read_trace
 
+    if is_foreign(trace):
+        from stateful.commands.foreign import replay_foreign
+
+        if mistake or contracts or default_contracts:
+            raise click.UsageError("a trace of an adapter has neither contracts nor a mistake; drop the option")
+        raise SystemExit(replay_foreign(trace, subject, times, as_json=as_json))
     order = read_trace(trace)
     if subject:
         order = evolve(order, subject=subject, mistake="")

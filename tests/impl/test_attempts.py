@@ -153,6 +153,18 @@ def test_silence_is_unknown(isolation) -> None:
 
 
 @EVERY
+def test_silence_without_a_word_is_told_by_its_name(isolation) -> None:
+    """Where the exception says nothing, the reason is what it is called."""
+
+    def silent():
+        raise TimeoutError
+
+    attempt, _runner = run_with_bell(isolation, silent)
+
+    assert (Kind.UNKNOWN, "TimeoutError") == (attempt.kind, attempt.reason)
+
+
+@EVERY
 def test_another_error_is_raised(isolation) -> None:
     """What else a call raises reaches the caller as it is."""
 
@@ -184,7 +196,9 @@ def test_a_call_of_the_wrong_sort_is_refused(isolation) -> None:
     other = AttemptTimeout.THREAD if isolation is AttemptTimeout.COOPERATIVE else AttemptTimeout.COOPERATIVE
     calls = []
 
-    with pytest.raises(CallNotFitError, match="change the call or the isolation"):
+    found, wanted = ("plain", "async") if isolation is AttemptTimeout.COOPERATIVE else ("async", "plain")
+    said = f"is {found}, and {isolation} isolation runs {wanted} calls; change the call or the isolation"
+    with pytest.raises(CallNotFitError, match=said):
         asyncio.run(AttemptRunner(isolation).run(fitting(other, lambda: calls.append(1)), timeout_ms=50))
 
     assert [] == calls

@@ -96,6 +96,27 @@ def test_a_lock_that_is_never_given_back_ends_the_run_in_doubt(loop, dispatcher,
     assert (Kind.UNKNOWN, 1) == (ending.kind, ending.sent)
 
 
+def test_a_client_that_is_cancelled_while_the_ledger_is_busy_waits_no_longer(loop, dispatcher, tmp_path) -> None:
+    """Nothing was sent, so nothing must be recorded: a cancellation that is itself cancelled ends at once."""
+    runner = dispatcher.runner(Obliging(), draws=Longest())
+
+    async def cancelled_while_it_asks():
+        asking = asyncio.ensure_future(runner.cancel(KEY))
+        await asyncio.sleep(0)
+        asking.cancel()
+        before = loop.time()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        return loop.time() - before
+
+    with closing(sqlite3.connect(tmp_path / "ledger.sqlite3", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        waited_s = loop.run_until_complete(cancelled_while_it_asks())
+
+    assert 0 == waited_s
+    assert State.PENDING is dispatcher.ledger.standing(KEY).state
+
+
 def test_a_payload_that_does_not_come_back_the_same_is_refused(dispatcher) -> None:
     """What is sent is read from the ledger's text: a float that comes back as too large an integer cannot be sent."""
     answer = dispatcher.submit("k2", {"x": 1e20})

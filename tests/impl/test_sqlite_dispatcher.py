@@ -34,7 +34,7 @@ from impl.sqlite import (
     SqliteSink,
     UnavailableStoreError,
 )
-from impl.sqlite.store import code_of, is_busy
+from impl.sqlite.store import code_of, is_busy, make_folder
 from model.contracts import ApprovalGate, Contracts, Deadline, Fencing, Limits
 from model.words import Capability, Kind
 
@@ -315,7 +315,7 @@ def test_an_unclear_answer_is_unknown(house, scripted):
     worker, token = ready(house)
     house.sink.scripted = scripted
     answer = worker.dispatch("k1", token)
-    assert answer.kind is Kind.UNKNOWN
+    assert answer == Answer(Kind.UNKNOWN, f"unclear answer {scripted.verdict.value}")
     worker.acknowledge("k1", token, answer)
     assert house.row("intents", "state, in_doubt") == ("unknown", 1)
     house.sink.scripted = SinkAnswer(Verdict.LATE)
@@ -336,6 +336,26 @@ def test_a_lost_answer_is_reconciled(house):
     assert house.row("intents", "state, receipt") == ("completed", "r-1")
 
 
+def test_a_found_effect_without_a_receipt_settles_nothing(house):
+    """Who says that it has acted and cannot name the effect is asked again."""
+    worker, token = ready(house)
+    house.sink.lost_answer = True
+    worker.acknowledge("k1", token, worker.dispatch("k1", token))
+    house.sink.scripted = SinkAnswer(Verdict.DONE)
+    assert worker.reconcile("k1", token) == Answer(Kind.UNKNOWN, "no answer")
+    assert house.row("intents", "state, receipt") == ("unknown", "")
+
+
+def test_an_effect_of_another_payload_ends_the_intent(house):
+    """No attempt can succeed where the sink holds the key for something else, so none of those left is made."""
+    worker, token = ready(house)
+    house.sink.lost_answer = True
+    worker.acknowledge("k1", token, worker.dispatch("k1", token))
+    house.sink.scripted = SinkAnswer(Verdict.CONFLICT)
+    assert worker.reconcile("k1", token) == Answer(Kind.OK)
+    assert house.row("intents", "state, attempts") == ("failed", 1)
+
+
 def test_a_lost_request_gives_the_approval_back(house):
     """An approval that was spent on nothing may be used again."""
     worker, token = ready(house)
@@ -343,7 +363,20 @@ def test_a_lost_request_gives_the_approval_back(house):
     worker.dispatch("k1", token)
     house.sink.lost_request = False
     assert worker.reconcile("k1", token) == Answer(Kind.OK)
-    assert (house.row("intents", "state"), house.row("approvals", "status")) == (("pending",), ("granted",))
+    assert house.row("intents", "state, cleaned") == ("pending", 0)
+    assert house.row("approvals", "status") == ("granted",)
+
+
+def test_a_cancellation_that_came_in_time_has_cleaned_up_once(house):
+    """It was only noted while a send was open; the sink knows of no effect, so it wins, and its clean-up is on record."""
+    worker, token = ready(house)
+    house.sink.lost_request = True
+    worker.dispatch("k1", token)
+    assert worker.cancel("k1").kind is Kind.UNKNOWN
+    house.sink.lost_request = False
+    assert worker.reconcile("k1", token) == Answer(Kind.OK)
+    assert house.row("intents", "state, cleaned, in_doubt") == ("cancelled", 1, 0)
+    assert house.row("leases") is None
 
 
 @pytest.mark.parametrize("change", [{"signature": "0" * 64}, {"expiry_ms": 9999}, {"revision": 2}, {"key": "k2"}])
@@ -525,6 +558,15 @@ def test_an_error_at_any_statement_undoes_the_operation_and_passes_as_it_is(hous
     assert n == 6
 
 
+def test_a_failure_before_anything_was_written_is_a_refusal(house):
+    """Storage that fails at the first statement after BEGIN has stored nothing, and nobody need doubt it."""
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+    worker = house.worker(connect=lambda path: sqlite3.connect(path, factory=FailingConnection))
+    worker.ledger._connection.error, worker.ledger._connection.fail_at = error, 2
+    assert worker.submit("k1", ROOM) == Answer(Kind.REFUSED, "ledger.sqlite3: storage failed (disk I/O error)")
+
+
 def test_time_is_read_under_the_lock(house):
     """A worker that waited for the lock judges by the time at which it got it."""
     order = []
@@ -649,6 +691,21 @@ def test_a_folder_that_cannot_be_made_is_named(house):
     """Nobody, root included, makes folders under /proc."""
     with pytest.raises(UnavailableStoreError, match="/proc/nowhere"):
         SqliteDispatcher(evolve(house.site(), folder=Path("/proc/nowhere")))
+
+
+def test_a_folder_that_somebody_makes_meanwhile_is_there(tmp_path, monkeypatch):
+    """Between the look and the making another process may have been faster, which is no error."""
+    looks = iter([False, True])
+    monkeypatch.setattr(Path, "is_dir", lambda path: next(looks))
+    assert make_folder(tmp_path)
+
+
+def test_only_a_folder_is_synced_as_one(tmp_path):
+    """Whoever takes a file for a folder has made no name durable, and is told."""
+    path = tmp_path / "file"
+    RealFiles().write_new(path, b"")
+    with pytest.raises(NotADirectoryError):
+        RealFiles().sync_folder(path)
 
 
 def test_a_ledger_that_may_only_be_read_is_named(house):

@@ -322,6 +322,22 @@ def test_a_refusal_names_the_call(fresh):
     assert (None, None) == (told["id"], told["name"])
 
 
+def test_a_refusal_says_what_the_schema_asks_for(fresh):
+    """The remedy quotes the part of the schema that a value is against."""
+    assert 'the schema asks for {"type": "string"} here' == fresh.call(arguments={"room": 5}).error.remedy
+
+
+def test_what_shows_itself_as_half_a_character_is_told_as_an_escape(fresh):
+    """What cannot be written as UTF-8 stands in the message all the same."""
+
+    class Odd:
+        def __repr__(self):
+            return "\ud800"
+
+    refusal = fresh.run(fresh.boundary.call(CALL | {"deadline_ms": Odd()})).error
+    assert "deadline_ms is \\ud800, not a positive, whole number of milliseconds" == refusal.message
+
+
 def test_a_refusal_is_short(fresh):
     """A refusal does not repeat all that was wrong: it goes back into a model's context."""
     result = fresh.call(arguments={"room": ["Lakeview"] * 1_000, "nights": 2})
@@ -352,11 +368,11 @@ def test_what_is_checked_is_what_is_sent(house):
 def test_other_arguments_under_an_id_are_refused(house):
     """An id stands for its first arguments: before it was carried out, after it, and after a restart."""
     changed = CALL | {"arguments": {"room": "Basement"}}
-    before = house.call(changed).error.code
+    before = house.call(changed).error
     house.call()
-    after = house.call(changed).error.code
-    restarted = house.restart().call(changed).error.code
-    assert [Code.CHANGED_CALL] * 3 == [before, after, restarted]
+    after = house.call(changed).error
+    restarted = house.restart().call(changed).error
+    assert [(Code.CHANGED_CALL, "/id")] * 3 == [(one.code, one.path) for one in (before, after, restarted)]
     assert [(KEY, CALL["arguments"])] == house.hotel.effects
 
 

@@ -62,6 +62,16 @@ def test_what_needs_an_answer_waits_for_it(play) -> None:
     assert run.model.is_enabled(checkpoint, run.world)
 
 
+def test_only_whoever_holds_a_token_can_send(play) -> None:
+    """A worker that has claimed nothing dispatches nothing, and neither does it stall."""
+    run = play()
+    run.do("submit k1 p1", "approve k1 p1", "claim w1 k1")
+
+    senders = {a.worker for a in run.enabled() if a.verb in {Verb.DISPATCH, Verb.STALL} and a.key == 0}
+
+    assert {0} == senders
+
+
 def test_a_checkpoint_before_the_effect_needs_no_receipt(play) -> None:
     """Under the weaker checkpoint contract a worker may write its checkpoint as soon as it has the lease."""
     run = play(Contracts(checkpoint=Checkpoint.BEFORE_EFFECT))

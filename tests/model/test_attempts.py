@@ -325,6 +325,28 @@ def test_a_weaker_contract_has_its_price(choice, price):
     }
 
 
+def test_the_search_sees_every_case():
+    """Twelve answers, an event at 30 instants, and pairs of answers: so many cases, and so many outcomes in all."""
+    all_cases = found(DEFAULT)
+
+    assert (2160, 2676, {}) == (all_cases.cases, all_cases.outcomes, all_cases.broken)
+
+
+@pytest.mark.parametrize("approval", ["bound", "advisory"])
+def test_whoever_comes_after_the_effect_learns_of_it(approval):
+    """A completed operation is not begun again, not even where its approval would allow it."""
+    (one,) = outcomes(under(approval=approval), (Said.DONE, Said.DONE), begun(Event(START, 10)))
+
+    assert told((0,), 1, "completed", 1, ("effect", 5), ("replayed", 10)) == one
+
+
+def test_a_cancellation_outlives_the_run_that_it_came_to():
+    """A client's word that comes in the instant at which a worker leaves is heard: the intent is over."""
+    events = begun(Event(INTERRUPT, 8), Event(CANCEL, 8))
+
+    assert {State.CANCELLED} == {one.state for one in outcomes(DEFAULT, (Said.TOO_MANY,), events)}
+
+
 def test_the_isolations_cost_no_promise():
     """The search of the rule finds nothing under them: how an attempt is ended is told apart by what it leaves."""
     assert [{}] * 2 == [found(under(attempt_timeout=one)).broken for one in ("thread", "process")]

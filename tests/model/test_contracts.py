@@ -49,6 +49,12 @@ def test_an_unknown_contract_is_named() -> None:
     assert f"contract 'leese' does not exist; the contracts are {', '.join(CHOICES)}" == str(caught.value)
 
 
+def test_a_name_that_is_no_text_is_refused() -> None:
+    """A contract's name of another type is refused like an unknown one, not by a traceback from inside."""
+    with pytest.raises(UnknownContractError, match="contract 3 does not exist"):
+        contracts_from({3: "none"})
+
+
 def test_an_unknown_choice_is_named() -> None:
     """An unknown choice gives a message with the contract, the value and the choices that there are."""
     with pytest.raises(UnknownContractError) as caught:

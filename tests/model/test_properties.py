@@ -327,6 +327,37 @@ def test_another_key_is_judged_too() -> None:
     assert breaks(harmed, "terminal-stays")
 
 
+@pytest.mark.parametrize(
+    ("seen", "starts"),
+    [
+        (Seen(Verb.DISPATCH, SENT, evolve(SENT, calls=1), Kind.ERROR), True),
+        (Seen(Verb.DISPATCH, SENT, evolve(SENT, effects=(Effect("p1", 1, at_ms=10),)), Kind.UNKNOWN), True),
+        (Seen(Verb.STALL, SENT, SENT), True),
+        (Seen(Verb.STALL, SENT, SENT, Kind.REFUSED), False),
+        (Seen(Verb.DISPATCH, SENT, SENT), False),
+        (Seen(Verb.WAKE, SENT, evolve(SENT, calls=1), Kind.ERROR), False),
+    ],
+    ids=[
+        "the sink was called",
+        "an effect is there",
+        "it froze",
+        "it was refused",
+        "nothing moved",
+        "authorised before",
+    ],
+)
+def test_a_send_that_nobody_counted_is_a_start_all_the_same(seen: Seen, starts: bool) -> None:
+    """What the sink has seen, or a worker says, is a start that the deadline forbids, whatever the ledger counted."""
+    assert starts is breaks(evolve(seen, at_ms=600).moment(), "deadline-kept")
+
+
+def test_stores_are_compared_key_by_key() -> None:
+    """Stores of other keys before than after are no moment."""
+    moment = Seen(Verb.RELEASE, READY, READY).moment()
+    with pytest.raises(ValueError, match="zip"):
+        broken(evolve(moment, after=Stores(1, (READY, READY))), ALL)
+
+
 @pytest.mark.parametrize("prop", [*PROPERTIES.values(), *WITNESSES.values()], ids=lambda p: p.id)
 def test_a_name_is_a_sentence(prop: Any) -> None:
     """A property is named by a sentence, and every promise says why it is one."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
+from attrs import evolve
 
 from model import Action, Kind, Verb
-from model.step import dead
-from model.words import Capability, Grant, State
+from model.step import dead, with_slot
+from model.words import Capability, Effect, Grant, State, fresh_world
 
 READY = ("submit k1 p1", "approve k1 p1", "claim w1 k1")
 WEIGHTS = {
@@ -140,6 +141,28 @@ def test_a_changed_payload_is_refused(play) -> None:
 
     assert Kind.REFUSED is run.do("submit k1 p2").kind
     assert Kind.REPLAYED is run.do("submit k1 p1").kind
+
+
+def test_a_key_that_the_sink_holds_for_another_payload_is_lost(play) -> None:
+    """After a power cut a key may come back with another payload: the sink says so, and no attempt is left."""
+    run = play()
+    run.do(*READY)
+    slot = evolve(run.stores.slots[0], effects=(Effect("p2", token=1, at_ms=0),))
+    run.world = with_slot(run.world, 0, slot)
+
+    outcome = run.do("dispatch w1 k1 done")
+    run.do("acknowledge w1 k1")
+
+    intent = run.stores.slots[0].intent
+    assert (Kind.ERROR, "conflict", State.FAILED, 1) == (outcome.kind, outcome.reason, intent.state, intent.attempts)
+
+
+def test_the_first_world_is_empty() -> None:
+    """Two workers and two keys unless told otherwise, and nothing known of any."""
+    world = fresh_world()
+
+    assert (2, 2) == (len(world.workers), len(world.stores.slots))
+    assert {(0, 0)} == {worker.tokens for worker in world.workers}
 
 
 @pytest.mark.parametrize("how", ["signature", "approver"])

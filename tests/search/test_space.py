@@ -296,11 +296,18 @@ def test_the_quotient_loses_no_world(keys: int, depth: int) -> None:
     ("wrong", "parts"),
     [
         ({"kills": -1}, ("kills=-1", "give 0 or more")),
+        ({"policy_bumps": -1}, ("policy_bumps=-1", "give 0 or more")),
+        ({"grants": -1}, ("grants=-1", "give 0 or more")),
         ({"workers": 0}, ("workers=0", "give 1 or more")),
+        ({"keys": 0}, ("keys=0", "give 1 or more")),
         ({"policy_bumps": 3}, ("policy_bumps=3", "revision 3", "give 2 or fewer")),
         ({"replies": frozenset()}, ("replies", "without an answer", "give a reply")),
+        ({"replies": (), "verbs": {Verb.DISPATCH}}, ("replies", "without an answer", "give a reply")),
         ({"verbs": frozenset({Verb.STALL})}, ("stall without wake", "give both or neither")),
         ({"limits": Limits(lease_ms=0)}, ("limits.lease_ms=0", "give 1 tick or more")),
+        ({"limits": Limits(other_lease_ms=0)}, ("limits.other_lease_ms=0", "give 1 tick or more")),
+        ({"limits": Limits(approval_ms=0)}, ("limits.approval_ms=0", "give 1 tick or more")),
+        ({"limits": Limits(deadline_ms=0)}, ("limits.deadline_ms=0", "give 1 tick or more")),
     ],
 )
 def test_bounds_that_make_no_sense_are_refused(wrong: dict[str, object], parts: tuple[str, ...]) -> None:
@@ -309,6 +316,14 @@ def test_bounds_that_make_no_sense_are_refused(wrong: dict[str, object], parts: 
         ModelBounds(**wrong)
 
     assert [] == [part for part in parts if part not in str(caught.value)]
+
+
+def test_the_narrowest_bounds_make_sense() -> None:
+    """One of whatever is needed, none of what is not, the highest revision, and no reply where nobody sends."""
+    one_tick = Limits(lease_ms=1, other_lease_ms=1, approval_ms=1, deadline_ms=1)
+    bounds = ModelBounds(1, 1, kills=0, policy_bumps=2, grants=0, verbs=[Verb.SUBMIT], replies=[], limits=one_tick)
+
+    assert (frozenset({Verb.SUBMIT}), frozenset()) == (bounds.verbs, bounds.replies)
 
 
 def test_a_state_costs_few_bytes() -> None:

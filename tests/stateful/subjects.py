@@ -44,6 +44,70 @@ class AppliesTwice(SqliteDispatcher):
         return answer
 
 
+class SendsNothing(SqliteDispatcher):
+    """It reports an effect, and has not sent."""
+
+    def apply(self, permit):
+        return Answer(Kind.OK, receipt="r-1")
+
+
+class SendsOnTheSide(SqliteDispatcher):
+    """Its rows are right to the last column, and it sends once more under a name of its own."""
+
+    def apply(self, permit):
+        answer = super().apply(permit)
+        self.site.sink.apply(evolve(permit.request, key=f"{permit.request.key}-again"))
+        return answer
+
+
+class TakesAnythingForDone(SqliteDispatcher):
+    """Whatever goes wrong while it sends, its own death too, it reports an effect."""
+
+    def apply(self, permit):
+        with suppress(BaseException):
+            self.site.sink.apply(permit.request)
+        return Answer(Kind.OK, receipt="r-1")
+
+
+class TakesAnythingForStored(SqliteDispatcher):
+    """It sends before it stores, and whatever goes wrong while it stores, its own death too, it answers that it has."""
+
+    def submit(self, key, payload):
+        self.site.sink.apply(Request(key, payload, 1))
+        try:
+            return super().submit(key, payload)
+        except BaseException:  # noqa: BLE001 - the very mistake
+            return Answer(Kind.OK)
+
+
+class SendsAfterItsDeath(SqliteDispatcher):
+    """What it was about to send when it died is still on its way, and arrives while another process claims."""
+
+    under_way: ClassVar[list[Request]] = []
+
+    def submit(self, key, payload):
+        self.under_way.clear()
+        return super().submit(key, payload)
+
+    def apply(self, permit):
+        self.under_way[:] = [permit.request]
+        answer = super().apply(permit)
+        self.under_way.clear()
+        return answer
+
+    def claim(self, key):
+        while self.under_way:
+            self.site.sink.apply(self.under_way.pop())
+        return super().claim(key)
+
+
+class SendsAfterTheDeadline(SqliteDispatcher):
+    """It tells the sink of no deadline, so that what it sends late arrives late."""
+
+    def apply(self, permit):
+        return super().apply(Permit(evolve(permit.request, not_after_ms=None)))
+
+
 class SwallowsCrash(SqliteDispatcher):
     """It catches whatever goes wrong, its own death too, and says that all went well."""
 

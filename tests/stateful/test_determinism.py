@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -38,12 +39,30 @@ for engine, run in (("walk", walk.walk), ("machine", machine.run)):
 """
 
 
-def recorded(hash_seed, seed):
+SMALL_CAMPAIGN = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from attrs import evolve
+from stateful import campaign, cli
+
+whole, sizes = campaign.plan, {"walk": 20, "machine": 10}
+campaign.plan = lambda *args, **kwargs: [
+    [evolve(s, size=sizes[s.engine]) for s in whole(*args, **kwargs)[0] if s.engine in sizes]
+]
+cli.main()
+"""
+
+
+def in_child(hash_seed, script, *arguments, status=0):
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    command = [sys.executable, "-c", SCRIPT, str(ROOT), str(seed)]
+    command = [sys.executable, "-c", script, str(ROOT), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
-    assert 0 == done.returncode, done.stderr
+    assert status == done.returncode, done.stderr
     return done.stdout
+
+
+def recorded(hash_seed, seed):
+    return in_child(hash_seed, SCRIPT, seed)
 
 
 def test_a_seed_gives_the_same_run():
@@ -51,6 +70,19 @@ def test_a_seed_gives_the_same_run():
     runs = {recorded(hash_seed, 7) for hash_seed in ("1", "2")}
 
     assert 1 == len(runs), runs
+
+
+def test_a_seed_gives_the_same_verdict(tmp_path):
+    """Whole campaigns in processes that hash differently find the same: the documents differ in ``timing`` alone."""
+    choices = ("--contracts", "approval=advisory", "--out", tmp_path, "--workers", 1, "--json")
+    documents = [json.loads(in_child(h, SMALL_CAMPAIGN, "check", *choices, status=1)) for h in ("1", "2")]
+    timings = [set(document.pop("timing")) for document in documents]
+    written = [json.dumps(document) for document in documents]
+    traces = [sorted(path.read_bytes() for path in tmp_path.rglob("trace.json"))]
+
+    assert ([{"seconds", "workers"}] * 2, written[0]) == (timings, written[1])
+    assert {"walk", "machine"} == set(documents[0]["bound"]["engines"])
+    assert ("violated", 1) == (documents[0]["status"], len(traces))
 
 
 def test_another_seed_gives_another_run():

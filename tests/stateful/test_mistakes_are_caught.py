@@ -38,7 +38,7 @@ def shortest(rig, promise):
         tally = Until("walk", promise=promise)
         walk(rig, seed, ORDERS, tally)
         if promise in tally.broken:
-            steps = Reducer(rig, promise).reduce(tally.broken[promise].steps).steps
+            steps = Reducer(rig, promise, leaps=False).reduce(tally.broken[promise].steps).steps
             best = min(best or steps, steps, key=len)
         if best is not None and len(best) <= SHORT:
             break

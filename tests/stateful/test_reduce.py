@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from impl.mistakes import MISTAKES
 from stateful.engines.walk import walk
 from stateful.reduce import Reducer
 from stateful.verdict import Tally
@@ -46,6 +47,50 @@ def test_no_step_can_go(planted):
     assert broken.property_id not in {f.property_id for f in fewer if f}
 
 
+MINIMA = {
+    "M025": (3, "submit k1 p1|claim w1 k1|reap_read w1|reap_apply w1"),
+    "M027": (4, "submit k1 p1|claim w2 k1|approve k1 p1|dispatch w2 k1 done|advance k1 lease|claim w1 k1"),
+    "M035": (3, "submit k1 p1|claim w1 k1|approve k1 p1|dispatch w1 k1 done|acknowledge w1 k1|cancel k1"),
+    "M061": (
+        6,
+        (
+            "submit k1 p1|approve k1 p1|submit k2 p1|claim w1 k2|advance k1 approval|approve k2 p1|claim w2 k2|"
+            "dispatch w1 k2 done"
+        ),
+    ),
+    "M075": (5, "submit k1 p1|claim w1 k1|approve k1 p1|stall w1 k1|wake w1 transient|acknowledge w1 k1"),
+    "M096": (
+        5,
+        (
+            "submit k1 p1|approve k1 p1|claim w1 k1|dispatch w1 k1 done|dispatch w1 k1 done|advance k1 lease|claim w2 k1|"
+            "dispatch w2 k1 silent"
+        ),
+    ),
+    "M110": (
+        7,
+        (
+            "submit k1 p1|claim w1 k1|approve k1 p1|release w1 k1|claim w2 k1|dispatch w2 k1 done|acknowledge w2 k1|"
+            "dispatch w1 k1 done|checkpoint w1 k1"
+        ),
+    ),
+}
+"""One-minimal orders that are longer than need be, and the fewest steps, which ``benchmarks.minima`` found."""
+
+
+@pytest.mark.parametrize("mistake", MINIMA)
+def test_it_leaps_to_the_minimum(rig, steps, mistake):
+    """An order that no single removal makes shorter is left for a shorter one that breaks the promise another way."""
+    least, labels = MINIMA[mistake]
+    order, promise = steps(*labels.split("|")), MISTAKES[mistake].breaks
+    failing = rig(mistake=mistake)
+    plain = Reducer(failing, promise, leaps=False).reduce(order)
+    done = Reducer(failing, promise).reduce(order)
+
+    assert (least, True) == (len(done.steps), done.minimal), [s.label for s in done.steps]
+    assert len(plain.steps) > least
+    assert done.steps == failing.run(done.steps, until=promise).steps[: len(done.steps)]
+
+
 def test_it_is_deterministic(planted):
     """The same order is reduced to the same order, in as many runs."""
     failing, broken, _ = planted
@@ -77,6 +122,6 @@ def test_the_bound_on_runs_is_kept(rig, steps):
 def test_names_come_in_order(rig, steps):
     """The first worker and the first key to appear are w1 and k1, and a lost answer that does not matter is not lost."""
     order = steps("submit k2 p1", "claim w2 k2", "dispatch w2 k2 silent")
-    done = Reducer(rig("AppliesTwice", approval="advisory"), "valid-approval").reduce(order)
+    done = Reducer(rig("AppliesTwice", approval="advisory"), "valid-approval", leaps=False).reduce(order)
 
     assert ["submit k1 p1", "claim w1 k1", "dispatch w1 k1 done"] == [s.label for s in done.steps]

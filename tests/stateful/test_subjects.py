@@ -44,6 +44,47 @@ def test_a_lie_is_seen_through(hunt, name, choices, property_id, says):
     assert says in found[property_id].detail, found[property_id].detail
 
 
+DISPATCH = ("submit k1 p1", "approve k1 p1", "claim w1 k1", "dispatch w1 k1 done")
+LIARS = [
+    (
+        "SendsNothing",
+        (*DISPATCH, "acknowledge w1 k1"),
+        "true-completion",
+        "k1 is completed with receipt -1, and it has 0",
+    ),
+    ("SendsOnTheSide", DISPATCH, "effect-has-intent", "there are rows under keys that nobody used: k1-again"),
+    ("AppliesTwice", DISPATCH, "conforms", "calls expected 1, read 2"),
+    (
+        "TakesAnythingForDone",
+        (*DISPATCH[:3], "dispatch w1 k1 lost", "acknowledge w1 k1"),
+        "true-completion",
+        "k1 is completed with receipt -1, and it has 0",
+    ),
+    ("TakesAnythingForStored", ("submit k1 p1!6",), "effect-has-intent", "an effect under k1 that has no intent"),
+    (
+        "SendsAfterItsDeath",
+        (*DISPATCH[:3], "dispatch w1 k1 done!6", "claim w2 k1", "advance k1 lease", "claim w2 k1"),
+        "refusal-changes-nothing",
+        "claim w2 k1: a refusal changed effects, fence, calls of k1",
+    ),
+    (
+        "SendsAfterTheDeadline",
+        (*DISPATCH[:3], "stall w1 k1", "advance k1 deadline", "wake w1 done"),
+        "deadline-kept",
+        "wake w1 done: ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "labels", "property_id", "says"), LIARS, ids=[liar[0] for liar in LIARS])
+def test_effects_are_counted_at_the_sink(rig, steps, name, labels, property_id, says):
+    """A lie about effects is held against the sink and breaks a promise, which the honest dispatcher keeps."""
+    finding = rig(name).run(steps(*labels)).finding
+
+    assert (property_id, True) == (finding.property_id, says in finding.detail), finding
+    assert rig("Honest").run(steps(*labels)).finding is None
+
+
 @pytest.mark.parametrize("name", ["Honest", "SwallowsCrash"])
 def test_what_keeps_its_promises_survives(hunt, name):
     """The dispatcher survives, and so does one that swallows its own death and gains nothing by it."""

@@ -6,6 +6,8 @@ A trace is written by the tool itself: ``survives check --contracts NAME=CHOICE`
 
 from __future__ import annotations
 
+import importlib.util
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,26 @@ def test_the_default_contracts_survive_it(name):
     story = told_again(evolve(TRACES[name], contracts=Contracts(), mistake=""))[0]
 
     assert SURVIVED == story.verdict, story.text()
+
+
+def test_each_file_is_run():
+    """Every file of the folder that is no Python is a trace that the tests above run, at whatever depth it lies."""
+    folder = Path(__file__).parent
+    files = {p.relative_to(folder) for p in folder.rglob("*") if p.is_file() and not p.suffix.startswith(".py")}
+
+    assert files == {Path(f"{name}.json") for name in TRACES}
+
+
+def test_a_new_file_is_run_too(tmp_path):
+    """A trace that is dropped into the folder is run by the tests above, with nothing else to change."""
+    there = Path(shutil.copy(__file__, tmp_path))
+    shutil.copy(Path(__file__).with_name("race-M017-no-stale-token.json"), tmp_path / "dropped.json")
+    spec = importlib.util.spec_from_file_location("traces_with_one_more", there)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    replays = (module.test_it_breaks_what_it_broke, module.test_the_default_contracts_survive_it)
+
+    assert [["dropped"]] * 2 == [list(test.pytestmark[0].args[1]) for test in replays]
 
 
 @pytest.mark.parametrize("name", [n for n, t in TRACES.items() if t.contracts.weakened()])

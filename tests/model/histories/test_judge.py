@@ -169,6 +169,27 @@ def test_the_call_that_cannot_be_placed_is_named() -> None:
     assert ((write,), old) == (explanation.prefix, explanation.stuck)
 
 
+def test_the_most_calls_are_told_whichever_lane_they_are_of() -> None:
+    """Of two ways to begin, the one that explains more calls is told, though the other is first in lane order."""
+    there, mine = Call(2, "enq x", 1, 2, "ok"), Call(0, "deq", 3, 20, "x")
+    others = [Call(1, "deq", 4, 6, "x"), Call(1, "enq y", 7, 8, "ok"), Call(1, "deq", 9, 10, "z")]
+
+    explanation = explain(Queue(), [there, mine, *others])
+
+    assert ((there, *others[:2]), others[2]) == (explanation.prefix, explanation.stuck)
+
+
+def test_a_specification_hears_which_operation_was_answered() -> None:
+    """Whether two answers are the same may depend on what was asked."""
+
+    class Careless(Register):
+        def matches(self, operation, expected, outcome):
+            return operation == "read" or expected == outcome
+
+    assert Verdict.EXPLAINED == _verdict(Careless(), Call(0, "read", 1, 2, 7))
+    assert Verdict.UNEXPLAINED == _verdict(Careless(), Call(0, "write 1", 1, 2, "lost"))
+
+
 def test_groups_are_judged_alone() -> None:
     """What cannot be explained in one group is told without the other group's calls."""
     bad = Call(0, "b read", 1, 2, 7)
@@ -263,7 +284,9 @@ def test_the_judge_is_deterministic() -> None:
     [
         ([Call(0, "read", 1, 3, 0), Call(0, "read", 2, 4, 0)], "same lane"),
         ([Call(0, "read", 1), Call(0, "read", 2, 3, 0)], "same lane"),
+        ([Call(0, "read", 1, 2, 0), Call(0, "read", 2, 3, 0)], "same lane"),
         ([Call(0, "read", 2, 1, 0)], "ends before it begins"),
+        ([Call(0, "read", 1, 1, 0)], "ends before it begins"),
         ([Call(0, "read", 1, None, 0)], "has no end"),
     ],
 )

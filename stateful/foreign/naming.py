@@ -1,0 +1,34 @@
+"""How a user names an adapter: a Python file, which runs in an environment of its own, or the words of a command."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from stateful.foreign.adapter import Adapter
+from stateful.foreign.channel import SECONDS
+from stateful.foreign.environment import python_for
+
+
+def names_adapter(words: Sequence[str]) -> bool:
+    """Whether these words name an adapter, and not a dispatcher class in ``module:Class``."""
+    if len(words) != 1:
+        return len(words) > 1
+    (word,) = words
+    return word.endswith(".py") or (":" not in word and shutil.which(word) is not None)
+
+
+def adapter_named(words: Sequence[str], patience: float = SECONDS) -> Adapter:
+    """The adapter. Raises EnvironmentFailedError if its environment cannot be made."""
+    if words[0].endswith(".py"):
+        path = Path(words[0]).resolve()
+        return Adapter(" ".join(words), (str(python_for(path)), str(path), *words[1:]), patience=patience)
+    return Adapter(" ".join(words), tuple(words), patience=patience)
+
+
+def named(words: Sequence[str]) -> str:
+    """The name of a subject that these words name: a file and its arguments, or ``-- COMMAND``."""
+    text = shlex.join(words)
+    return text if words[0].endswith(".py") else f"-- {text}"

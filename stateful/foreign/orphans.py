@@ -1,0 +1,77 @@
+"""Processes that a child has left behind: found through the kernel, and ended.
+
+A child is started in a session and a group of its own, and a kill ends the group whole. Whatever leaves that group is
+adopted by this process when its parent ends, so that it can be seen, told by its session or by a mark in its
+environment, and ended too. One that left the session *and* threw its environment away is not found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+from functools import cache
+from pathlib import Path
+
+_PR_SET_CHILD_SUBREAPER = 36
+MARK = "SURVIVES_CHANNEL"
+"""In the environment of each child, and so of whatever it starts."""
+
+
+def adopt() -> None:
+    """From now on, processes whose parents have ended become this process's children."""
+    _adopt(os.getpid())  # a fork inherits what is remembered, and not what the kernel was told
+
+
+@cache
+def _adopt(_: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_those_of(mark: str, session: int) -> list[str]:
+    """End every process that a child with this mark and session has left to us, and what those leave in turn.
+
+    The names of those that did not die with the child's group.
+    """
+    ended: list[str] = []
+    while left := [pid for pid in _children() if _stat(pid)[3] == str(session) or _mark_of(pid) == mark]:
+        for pid in left:
+            if _stat(pid)[2] != str(session):
+                ended.append(_name_of(pid))
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+    return ended
+
+
+def _children() -> list[int]:
+    """Our children: the kernel lists them where it was built so; elsewhere each process is asked for its parent."""
+    tasks = list(Path("/proc/self/task").iterdir())
+    try:
+        return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+    except OSError:
+        return [int(f.name) for f in Path("/proc").glob("[0-9]*") if _stat(f.name)[1] == str(os.getpid())]
+
+
+def _stat(pid: int | str) -> list[str]:
+    """A process's state, parent, group and session, and what else the kernel says of it."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return [""] * 4
+
+
+def _mark_of(pid: int) -> str:
+    wanted = f"{MARK}=".encode()
+    with contextlib.suppress(OSError):
+        for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if variable.startswith(wanted):
+                return variable[len(wanted) :].decode(errors="replace")
+    return ""
+
+
+def _name_of(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return f"{pid} ({Path(f'/proc/{pid}/comm').read_text().strip()})"
+    return str(pid)
