@@ -20,9 +20,11 @@ from impl.runner import Policy
 from model.attempts import Said
 from model.contracts import AttemptTimeout, Contracts
 from model.words import Kind
+from stateful.attempts.course import KEY
+from stateful.attempts.given import Longest, MemoryFiles
 from stateful.attempts.search import every_run
 from stateful.attempts.sink import ScriptedSink
-from stateful.attempts.system import KEY, AttemptSystem, Longest, MemoryFiles
+from stateful.attempts.system import AttemptSystem
 from stateful.subject import load_subject
 from stateful.virtual import VirtualLoop
 

@@ -22,7 +22,7 @@ RANDOM_EVENTS = 4
 JUDGED = frozenset(
     {
         *("one-effect", "bounded-attempts", "deadline-kept", "true-completion", "unknown-kept", "cancel-honoured"),
-        *("first-receipt", CONFORMS.id, ANSWERS.id),
+        *("first-receipt", "lease-kept", CONFORMS.id, ANSWERS.id),
     }
 )
 """The promises that attempts can break, and that are looked at here."""

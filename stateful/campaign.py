@@ -423,7 +423,7 @@ def trace_of(subject: Subject, contracts: Contracts, broken: Broken) -> Trace:
     """The trace of a broken promise."""
     return Trace(
         subject.name,
-        contracts,
+        subject.chosen(contracts),
         broken.steps,
         broken.property_id,
         subject.mistake,

@@ -147,8 +147,8 @@ COLUMNS: dict[str, Column] = {
         Column(
             AWAIT,
             "one operation in time: its sink is slow, silent or late, breaks or refuses, and between two awaits it is "
-            "cancelled, interrupted, killed, or stalls past an attempt's end or the deadline; n counts scripts of "
-            "answers, each with at most one event",
+            "cancelled, interrupted, killed, claimed by another worker, or stalls past an attempt's end or the deadline; "
+            "n counts scripts of answers, each with at most one event",
             awaits=True,
             beyond=(),
         ),

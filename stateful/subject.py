@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from model.contracts import ApprovalGate, Contracts, Deadline, Fencing, Limits
+from model.contracts import ApprovalGate, Contracts, Deadline, Fencing, Limits, contracts_from
 from model.words import Capability
 from stateful.clash import OUR_PACKAGES, shadow_in
 from stateful.spoken import clean, raised, shown
@@ -80,8 +80,18 @@ class Subject:
                 del sys.modules[name]
             sys.modules.update(held)
 
+    def chosen(self, contracts: Contracts) -> Contracts:
+        """The contracts with the choice without which the subject's mistake makes no difference."""
+        if not self.mistake:
+            return contracts
+        from impl.mistakes import MISTAKES
+
+        name, _, choice = MISTAKES[self.mistake].under.partition("=")
+        return evolve(contracts, **{name: getattr(contracts_from({name: choice}), name)}) if name else contracts
+
     def relaxed(self, contracts: Contracts) -> Contracts:
-        """The contracts without those that this subject has no part for."""
+        """The contracts without those that this subject has no part for, and with what its mistake needs to show."""
+        contracts = self.chosen(contracts)
         if Capability.LEASES not in self.capabilities:
             contracts = evolve(contracts, fencing=Fencing.NONE)
         if Capability.APPROVALS not in self.capabilities:
@@ -147,7 +157,7 @@ def load_subject(
     permits = None
     if mistake:
         make, permits = _with_mistake(name, mistake)
-    return Subject(name, mistake, make, _capabilities(make, name), permits)
+    return Subject(name, mistake, make, _capabilities(make, name), permits=permits)
 
 
 def _with_mistake(name: str, mistake: str) -> tuple[Any, int | None]:

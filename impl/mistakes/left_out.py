@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-_NO_BEAT: Final = "the dispatcher has no heartbeat of its own: whoever drives it decides when to renew"
 _NO_BATCH: Final = "the dispatcher takes one key at a time: it has neither batches nor joins"
 
 LEFT_OUT: Final[dict[str, str]] = {
-    "M010": _NO_BEAT,
-    "M013": _NO_BEAT,
     "M043": _NO_BATCH,
     "M048": "an intent is its own queue entry: there is no second place that it must be put into",
     "M052": _NO_BATCH,

@@ -43,6 +43,8 @@ class Mistake:
     other."""
     permits: int | None = None
     """How many permits there must be for it to show; None where it shows without a limit."""
+    under: str = ""
+    """The contract's choice without which it makes no difference, such as ``attempt_timeout=thread``; empty for none."""
 
 
 REGISTERED: dict[str, Mistake] = {}
@@ -50,7 +52,14 @@ REGISTERED: dict[str, Mistake] = {}
 
 
 def mistake(
-    id_: str, kind: str, sentence: str, *, breaks: str, shown_by: str = "", permits: int | None = None
+    id_: str,
+    kind: str,
+    sentence: str,
+    *,
+    breaks: str,
+    shown_by: str = "",
+    permits: int | None = None,
+    under: str = "",
 ) -> Callable[[Part], Part]:
     """Register the class below as a mistake. Raises ValueError where the identifier is taken."""
 
@@ -58,7 +67,7 @@ def mistake(
         if id_ in REGISTERED:
             raise ValueError(f"mistake {id_} is seeded twice; give {part.__name__} an identifier of its own")
         make = partial(_dispatcher_with, part)
-        REGISTERED[id_] = Mistake(id_, kind, sentence, breaks, make, shown_by, permits)
+        REGISTERED[id_] = Mistake(id_, kind, sentence, breaks, make, shown_by, permits, under)
         return part
 
     return register

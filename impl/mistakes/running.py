@@ -8,15 +8,47 @@ from typing import Any
 
 from attrs import evolve
 
-from impl.attempts import Attempt
+from impl.attempts import Attempt, AttemptRunner
 from impl.mistakes.registry import mistake
 from impl.protocol import Answer, Permit, Request, SinkAnswer, Verdict
 from impl.runner import Ending, OperationRunner
-from impl.runner.runner import Run
+from impl.runner.run import Run
 from model.words import Kind, State
 
 HERE = "attempts"
 """The engine that alone runs a runner."""
+
+
+@mistake(
+    "M010",
+    "K01",
+    "A lease is renewed when it has lasted as long as it may, and not before.",
+    breaks="lease-kept",
+    shown_by=HERE,
+)
+class BeatsOnceALease(OperationRunner):
+    """The renewal comes at the very instant from which on anybody may have the key."""
+
+    def _beat_ms(self) -> float:
+        return self.lease_ms
+
+
+@mistake(
+    "M013",
+    "K01",
+    "A call that blocks is made in the thread of the loop that is to beat meanwhile.",
+    breaks="lease-kept",
+    shown_by=HERE,
+    under="attempt_timeout=thread",
+)
+class BeatSharesTheCallsThread(OperationRunner):
+    """While the call works nobody renews, and nobody ends it either."""
+
+    async def _tried(self, call: Callable[[], Any], limit_ms: float) -> Attempt:
+        async def here() -> Any:
+            return call()
+
+        return await AttemptRunner(grace_ms=self.policy.grace_ms).attempt(here, timeout_ms=limit_ms)
 
 
 @mistake("M301", "K13", "A timeout of an attempt is recorded as a failure.", breaks="unknown-kept", shown_by=HERE)
@@ -75,11 +107,8 @@ class SleepsPastDeadline(OperationRunner):
 class SendsWhateverTheTime(OperationRunner):
     """Between the permit and the send a machine may sleep."""
 
-    def _call(self, request: Request) -> Callable[[], Any]:
-        async def apply() -> Any:
-            return await self.sink.apply(request)
-
-        return apply
+    def _in_time(self, run: Run, request: Request, call: Callable[[], Any]) -> Callable[[], Any]:
+        return call
 
 
 @mistake("M306", "K15", "The end of one attempt's time is read as the deadline.", breaks="conforms", shown_by=HERE)

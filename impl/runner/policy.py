@@ -6,6 +6,7 @@ import math
 from typing import Any, Protocol
 
 from attrs import Attribute, field, frozen
+from attrs.validators import optional
 
 
 class PolicyError(ValueError):
@@ -35,12 +36,19 @@ class Policy:
     """
 
     attempt_ms: float = field(default=50, validator=_positive)
-    """How long one attempt may take; no longer than a lease, or another worker could overtake it."""
+    """How long one attempt may take, be it longer than a lease: the lease is renewed meanwhile."""
     backoff_ms: float = field(default=10, validator=_positive)
     """The longest wait before the second attempt; it doubles with each further one."""
     backoff_max_ms: float = field(default=80, validator=_positive)
     grace_ms: float = field(default=20, validator=_positive)
     """How long an interrupted attempt may take to clean up before it is left alone."""
+    beat_ms: float | None = field(default=None, validator=optional(_positive))
+    """How long from one renewal of the lease to the next, shorter than a lease; None for a third of it.
+
+    A third, so that a lease outlives one renewal that is lost or late by a whole period, and there is still a period
+    left in which the next one comes, or its refusal ends the attempt. With a half the second would come at the very
+    instant at which the lease runs out; with less than a third the ledger is written to more often for little.
+    """
 
     def wait_ms(self, sent: int, draws: Draws, at_least_ms: float = 0) -> float:
         """How long to wait after so many sends: full jitter, and no less than the sink asked for.

@@ -2,74 +2,34 @@
 
 Each decision that must hold across restarts is the ledger's: whether an attempt may start (deadline, budget, approval,
 cancellation, lease) is asked in the transaction that counts it, right before the send. The runner adds what a ledger
-cannot do: it ends an attempt in time, waits, interrupts, and asks the sink when nobody knows.
+cannot do: it ends an attempt in time, keeps the lease meanwhile, waits, interrupts, and asks the sink when nobody knows.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
 
-from attrs import define, field
-
-from impl.attempts import Attempt, AttemptRunner, check_call
-from impl.protocol import Answer, Clock, Permit, Request, SinkAnswer, Verdict
-from impl.runner.ending import Ending, Standing
+from impl.attempts import AttemptRunner
+from impl.protocol import Answer, Request
+from impl.runner.attempting import AttemptingRunner
+from impl.runner.ending import Ending
 from impl.runner.needs import AnySink, Dispatcher
-from impl.runner.policy import Draws, Policy, PolicyError
-from model.contracts import AttemptTimeout, Checkpoint, Fencing, Retry
+from impl.runner.policy import Draws, Policy
+from impl.runner.run import Run
+from model.contracts import Checkpoint
 from model.words import IN_FLIGHT, TERMINAL, Kind, State
-
-T = TypeVar("T")
-BUSY_TRIES = 10
-"""How often the ledger is asked again while another process holds its lock."""
-
-
-_FINAL = frozenset({Verdict.PERMANENT.value, Verdict.CONFLICT.value})
-"""Reasons after which no attempt can succeed."""
 
 
 class AlreadyRunningError(RuntimeError):
     """A key was given to a runner that is at work on it."""
 
 
-@define
-class Run:
-    """One operation under way."""
-
-    key: str
-    task: asyncio.Task[Any]
-    resends: bool = True
-    """Whether what nobody answered may be sent again."""
-    token: int = 0
-    sent: int = 0
-    found: SinkAnswer | None = None
-    """What the sink said when the lease was taken over from somebody who had left something in flight."""
-    is_cancelled: bool = False
-    """Whether a client has cancelled, which the ledger has."""
-    is_final: bool = False
-    """Whether the sink has refused the operation for good."""
-    is_interrupted: bool = False
-    """Whether this very task was cancelled: the worker is to end, and the intent lives on."""
-    may_be_woken: bool = False
-    """Whether it waits for something that a cancellation makes pointless."""
-    woken: int = 0
-    """How many of the task's cancellations are ours."""
-    before: int = 0
-    ended: asyncio.Future[Ending] | None = None
-    reason: str = ""
-    retry_after_ms: float = 0
-    lingers: bool = field(default=False)
-    """Whether an attempt could not be ended, and may still act."""
-
-
-class OperationRunner:
+class OperationRunner(AttemptingRunner):
     """Runs operations of one dispatcher against one sink, any number of keys side by side, one run a key.
 
-    ``draws`` is where jitter comes from. Raises PolicyError where an attempt could outlive its lease,
-    and CallNotFitError where the sink's methods are plain and should be coroutines, or the other way round.
+    ``draws`` is where jitter comes from. Raises PolicyError where a lease could not be kept, for its renewals come too
+    late, and CallNotFitError where the sink's methods are plain and should be coroutines, or the other way round.
     """
 
     def __init__(
@@ -81,20 +41,7 @@ class OperationRunner:
         draws: Draws,
         attempts: AttemptRunner | None = None,
     ) -> None:
-        self.policy = policy or Policy()
-        self.dispatcher, self.ledger, self.sink = dispatcher, dispatcher.ledger, sink
-        site = dispatcher.site
-        if self.policy.attempt_ms >= site.lease_ms:
-            raise PolicyError(
-                f"attempt_ms is {self.policy.attempt_ms} and a lease lasts {site.lease_ms} ms: another worker could "
-                "overtake an attempt; make attempts shorter, or leases longer"
-            )
-        self.contracts = site.contracts
-        self.clock: Clock = site.clock
-        self.draws = draws
-        self.attempts = attempts or AttemptRunner(self.contracts.attempt_timeout, grace_ms=self.policy.grace_ms)
-        for call in (sink.apply, sink.lookup):
-            check_call(call, self.contracts.attempt_timeout)
+        super().__init__(dispatcher, sink, policy, draws=draws, attempts=attempts)
         self._runs: dict[str, Run] = {}
 
     # -- a run ------------------------------------------------------------------------------------------------
@@ -119,6 +66,7 @@ class OperationRunner:
             ending = await self._carried_out(run)
             run.ended.set_result(ending)
         finally:
+            self._stop_beating(run)
             del self._runs[key]
             run.ended.cancel()
         return ending
@@ -141,10 +89,7 @@ class OperationRunner:
     def _wake(self, run: Run) -> None:
         """Let a run see that it was cancelled."""
         run.is_cancelled = True
-        if run.may_be_woken:
-            run.may_be_woken = False
-            run.woken += 1
-            run.task.cancel()
+        run.wake()
 
     async def _carried_out(self, run: Run) -> Ending:
         refusal = await self._lease(run)
@@ -159,146 +104,6 @@ class OperationRunner:
             if refusal is None:
                 refusal = await self._keep_lease(run)
         return await self._ended(run, refusal)
-
-    async def _leave_if_interrupted(self, run: Run) -> None:
-        """If the worker is to end, give the lease back, so that another need not wait, and let the cancellation go on."""
-        self._heed(run)
-        if run.is_interrupted:
-            await self._ask(partial(self.ledger.release, run.key, run.token))
-            raise asyncio.CancelledError
-
-    # -- the lease --------------------------------------------------------------------------------------------
-
-    async def _lease(self, run: Run) -> Answer | None:
-        """Claim the key. The answer that forbids it, or None."""
-        answer = await self._ask(partial(self.ledger.claim, run.key))
-        if isinstance(answer, Request):
-            found = await self._look_up(run, answer)
-            if found is None:
-                return Answer(Kind.UNKNOWN, "what another left in flight is not known")
-            run.found = found
-            answer = await self._ask(partial(self.ledger.take_over, run.key, answer.token))
-        if answer.kind is not Kind.OK:
-            return answer
-        run.token = answer.token
-        return None
-
-    async def _keep_lease(self, run: Run) -> Answer | None:
-        """Before another attempt: a lease that lasts as long as it may, and no older attempt that could still act."""
-        if run.lingers and self.contracts.fencing is Fencing.SINK_AND_LEDGER:
-            refusal = await self._fence(run)
-        else:
-            answer = await self._ask(partial(self.ledger.renew, run.key, run.token))
-            if answer.kind is Kind.OK:
-                return None
-            refusal = await self._lease(run)
-        if refusal is None:
-            await self._take_up(run)
-        return refusal
-
-    async def _fence(self, run: Run) -> Answer | None:
-        """Take the lease anew: the sink hears of the newer token, and refuses what may still be on its way."""
-        await self._ask(partial(self.ledger.release, run.key, run.token))
-        refusal = await self._lease(run)
-        run.lingers = run.lingers and refusal is not None
-        return refusal
-
-    async def _take_up(self, run: Run) -> None:
-        """Settle what an earlier run has left in doubt, before anything is sent again."""
-        asked = await self._ask(partial(self.ledger.doubtful, run.key, run.token))
-        if isinstance(asked, Request):
-            await self._settle(run, asked)
-        await self._leave_if_interrupted(run)
-
-    # -- one attempt ------------------------------------------------------------------------------------------
-
-    async def _attempted(self, run: Run) -> Answer | None:
-        """Ask the ledger and send once. The answer that ends the run, or None if it goes on."""
-        if await self._must_not_resend(run):
-            return Answer(Kind.UNKNOWN, "an earlier send is open, and must not be repeated")
-        permit = await self._ask(partial(self.ledger.authorise, run.key, run.token))
-        if not isinstance(permit, Permit):
-            return permit
-        if self.contracts.checkpoint is Checkpoint.BEFORE_EFFECT:
-            await self._write_down(run, "")
-        attempt = await self._send(run, permit)
-        answer = self._understood(run, attempt)
-        recorded = await self._ask(partial(self.ledger.acknowledge, run.key, run.token, answer))
-        run.reason = answer.reason or str(answer.kind)
-        if recorded.kind is Kind.REFUSED and recorded.reason == "busy":
-            return Answer(Kind.UNKNOWN, "the ledger was busy, and what came of the send is not recorded")
-        if answer.receipt or not self._goes_on(run, attempt, answer):
-            return answer
-        standing = await self._ask(partial(self.ledger.standing, run.key))
-        return answer if isinstance(standing, Standing) and standing.state in TERMINAL else None
-
-    async def _send(self, run: Run, permit: Permit) -> Attempt:
-        limit_ms = self._limit_ms(permit.request)
-        if limit_ms <= 0:
-            return Attempt(Kind.OK, SinkAnswer(Verdict.LATE))  # what the sink would say
-        run.sent += 1
-        before = len(self.attempts.lingering)
-        run.may_be_woken = True
-        attempt = await self.attempts.attempt(self._call(permit.request), timeout_ms=limit_ms)
-        run.may_be_woken = False
-        run.lingers = run.lingers or len(self.attempts.lingering) > before
-        if attempt.interrupted:
-            self._heed(run)
-        return attempt
-
-    def _call(self, request: Request) -> Callable[[], Any]:
-        """The call of one attempt. It looks at the time again right before it sends: much may have come between."""
-
-        def is_late() -> bool:
-            return request.not_after_ms is not None and self.clock.now_ms() >= request.not_after_ms
-
-        async def apply() -> Any:
-            return SinkAnswer(Verdict.LATE) if is_late() else await self.sink.apply(request)
-
-        def apply_plainly() -> Any:
-            return SinkAnswer(Verdict.LATE) if is_late() else self.sink.apply(request)
-
-        return apply if self.contracts.attempt_timeout is AttemptTimeout.COOPERATIVE else apply_plainly
-
-    def _limit_ms(self, request: Request) -> float:
-        """How long an attempt may take: never beyond the deadline."""
-        if request.not_after_ms is None:
-            return self.policy.attempt_ms
-        return min(self.policy.attempt_ms, request.not_after_ms - self.clock.now_ms())
-
-    def _heed(self, run: Run) -> None:
-        """Tell our own cancellations of the task, which end here, from those of others, which must go on."""
-        while run.woken and run.task.cancelling() > run.before:
-            run.woken -= 1
-            run.task.uncancel()
-        run.is_interrupted = run.is_interrupted or run.task.cancelling() > run.before
-
-    def _understood(self, run: Run, attempt: Attempt) -> Answer:
-        """What an attempt says about the effect; all but a receipt and a clear "no" leaves it open."""
-        run.retry_after_ms = 0
-        if attempt.kind is not Kind.OK:
-            return Answer(Kind.UNKNOWN, attempt.reason)
-        if not isinstance(attempt.value, SinkAnswer):
-            return Answer(Kind.UNKNOWN, f"a malformed answer of type {type(attempt.value).__name__}")
-        run.retry_after_ms = attempt.value.retry_after_ms or 0
-        return self.dispatcher.understood(attempt.value)
-
-    async def _must_not_resend(self, run: Run) -> bool:
-        if run.resends:
-            return False
-        standing = await self._ask(partial(self.ledger.standing, run.key))
-        return isinstance(standing, Answer) or standing.state in IN_FLIGHT
-
-    def _goes_on(self, run: Run, attempt: Attempt, answer: Answer) -> bool:
-        """Whether the retry policy allows another attempt after this; the ledger may still refuse it."""
-        if not run.resends and answer.kind is Kind.UNKNOWN:
-            return False
-        if self.contracts.retry is Retry.EVERY_ERROR:
-            return True
-        if attempt.kind is Kind.OK and answer.kind is Kind.UNKNOWN:
-            return False  # it answered, and nobody understands what
-        run.is_final = answer.reason in _FINAL
-        return attempt.error is None and not run.is_final and answer.reason != Verdict.STALE.value
 
     # -- between two ------------------------------------------------------------------------------------------
 
@@ -328,6 +133,7 @@ class OperationRunner:
         await self._leave_if_interrupted(run)
         run.reason = last.reason or run.reason
         if last.receipt:
+            self._stop_beating(run)
             if self.contracts.checkpoint is Checkpoint.AFTER_RECEIPT:
                 await self._write_down(run, last.receipt)
             return Ending(last.kind, State.COMPLETED, receipt=last.receipt, sent=run.sent)
@@ -340,10 +146,6 @@ class OperationRunner:
             await self._write_down(run, ending.receipt)
         return ending
 
-    async def _write_down(self, run: Run, receipt: str) -> None:
-        """The worker's own progress; where another has a newer token it is no longer for this one to write."""
-        await self._ask(partial(self.dispatcher.checkpoint, run.key, run.token, receipt))
-
     async def _settle_doubt(self, run: Run) -> None:
         """Ask the sink about what was sent and not answered; older tokens are refused before it is asked."""
         standing = await self._ask(partial(self.ledger.standing, run.key))
@@ -355,22 +157,9 @@ class OperationRunner:
             if isinstance(asked, Request):
                 await self._settle(run, asked)
 
-    async def _settle(self, run: Run, asked: Request) -> None:
-        found, run.found = run.found or await self._look_up(run, asked), None
-        if found is not None:
-            await self._ask(partial(self.ledger.reconcile, run.key, run.token, found, final=run.is_final))
-
-    async def _look_up(self, run: Run, asked: Request) -> SinkAnswer | None:
-        """What the sink says about a key; None if it says nothing."""
-        look = partial(self.sink.lookup, asked.key, asked.payload, asked.token)
-        attempt = await self.attempts.attempt(look, timeout_ms=self.policy.attempt_ms)
-        if attempt.interrupted:
-            self._heed(run)
-        return attempt.value if isinstance(attempt.value, SinkAnswer) else None
-
     async def _close(self, run: Run) -> None:
         """Give the lease back, and end an intent whose deadline has passed."""
-        await self._ask(partial(self.ledger.release, run.key, run.token))
+        await self._release(run)
         overdue = tuple(one for one in self.ledger.overdue() if one.key == run.key)
         if overdue:
             await self._ask(partial(self.ledger.reap, overdue))
@@ -386,21 +175,3 @@ class OperationRunner:
         if standing.state in IN_FLIGHT:
             kind = Kind.UNKNOWN
         return Ending(kind, standing.state, reason, sent=sent)
-
-    async def _ask(self, work: Callable[[], T], *, insists: bool = True) -> T:
-        """What the ledger answers, asked again for a while if another process holds its lock.
-
-        With ``insists`` also if the task is cancelled meanwhile: what was sent must be recorded. That shows in the
-        task, and is heeded after it.
-        """
-        tried = 0
-        while True:
-            answer, tried = work(), tried + 1
-            busy = isinstance(answer, Answer) and answer.kind is Kind.REFUSED and answer.reason == "busy"
-            if not busy or tried == BUSY_TRIES:
-                return answer
-            try:
-                await asyncio.sleep(self.policy.wait_ms(tried, self.draws) / 1000)
-            except asyncio.CancelledError:
-                if not insists:
-                    raise

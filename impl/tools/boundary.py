@@ -11,8 +11,8 @@ from impl.approvals import digest_of
 from impl.attempts import AttemptRunner
 from impl.protocol import Answer, Json, Site, StoppedError
 from impl.runner import Draws, Ending, OperationRunner, Policy, Standing
+from impl.runner.leasing import BUSY_TRIES
 from impl.runner.needs import AnySink, Ledger
-from impl.runner.runner import BUSY_TRIES
 from impl.tools.calls import CallRefusedError, ToolCall, read, read_id, text_of
 from impl.tools.results import Code, Problem, Status, ToolResult
 from impl.tools.sink import Note, ToolSink, remedy_of

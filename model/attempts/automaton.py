@@ -6,64 +6,22 @@ come before it. ``outcomes`` follows every order; where a run ends is its outcom
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
-from attrs import evolve, frozen
+from attrs import evolve
 
-from model.attempts.script import BACK_MS, LATE_MS, RETRY_AFTER_MS, TRAVEL_MS, Event, EventKind, Said
+from model.attempts.ground import Ground
+from model.attempts.now import Now
+from model.attempts.script import LATE_MS, RETRY_AFTER_MS, TRAVEL_MS, Event, EventKind, Said
 from model.attempts.setup import Setup
 from model.attempts.told import End, Told
-from model.contracts import ApprovalGate, AttemptTimeout, Cancellation, Deadline, Fencing, Idempotency, Retry
+from model.contracts import AttemptTimeout, Cancellation, Retry
 from model.words import IN_FLIGHT, TERMINAL, State
-
-Alarm = tuple[int, str, int]
-"""When, what, and which send or event."""
 
 _CALL = frozenset({"send", "arrive", "answer", "limit", "cut", "grace", "record"})
 _THREAD = frozenset({"send", "arrive", "answer"})
 """What a thread goes on with when nobody waits for it."""
-_RUNNER = _CALL | {"cancel", "wake", "keep", "asks", "fence", "told", "ask-limit", "resume"}
-
-
-@frozen
-class Now:
-    """Everything at one instant."""
-
-    now_ms: int = 0
-    phase: str = "over"
-    """``attempt``, ``waiting``, ``asking`` or ``over``."""
-    alarms: tuple[Alarm, ...] = ()
-    sends_ms: tuple[int, ...] = ()
-    tokens: tuple[int, ...] = ()
-    """Of each authorised send, its token."""
-    acted: tuple[str, ...] = ()
-    """Of each, what the sink made of it: ``done``, ``replayed``, ``late``, ``stale``, ``transient``, ``permanent``."""
-    effects: int = 0
-    fence: int = 0
-    state: State = State.PENDING
-    attempts: int = 0
-    in_doubt: bool = False
-    wish: bool = False
-    """Whether a cancellation is noted."""
-    high: int = 0
-    lease_until_ms: int | None = None
-    token: int = 0
-    tries: int = 0
-    """How often this run was authorised."""
-    got: str = ""
-    """How the present attempt ended, where it has."""
-    aim: str = ""
-    """What an answer of the sink is wanted for: ``go on`` or ``settle``."""
-    heard: str = ""
-    """``found``, ``absent``, or nothing."""
-    is_final: bool = False
-    """Whether the sink has told this run that no attempt will ever succeed."""
-    is_cancelled: bool = False
-    is_interrupted: bool = False
-    lingers: bool = False
-    ends: tuple[tuple[End, int], ...] = ()
-    cleaned: int = 0
+_RUNNER = _CALL | {"beat", "cancel", "wake", "keep", "asks", "fence", "told", "ask-limit", "resume"}
 
 
 @lru_cache(maxsize=200_000)
@@ -80,7 +38,7 @@ def outcomes(setup: Setup, answers: tuple[Said, ...], events: tuple[Event, ...])
     while stack:
         now = stack.pop()
         if not now.alarms:
-            found.add(_told(now))
+            found.add(now.told())
             continue
         for then in automaton.next(now):
             if then not in seen:
@@ -89,45 +47,8 @@ def outcomes(setup: Setup, answers: tuple[Said, ...], events: tuple[Event, ...])
     return frozenset(found)
 
 
-def _told(now: Now) -> Told:
-    return Told(now.sends_ms, now.effects, now.state, now.attempts, now.ends, now.cleaned)
-
-
-class _Automaton:
-    def __init__(self, setup: Setup, answers: tuple[Said, ...], events: tuple[Event, ...]) -> None:
-        contracts = setup.contracts
-        self.setup, self.answers, self.events = setup, answers, events
-        self.fenced = contracts.fencing is Fencing.SINK_AND_LEDGER
-        self.binds = contracts.idempotency is Idempotency.SINK
-        self.remembers = contracts.idempotency is not Idempotency.NONE
-        self.has_deadline = contracts.deadline is Deadline.ABSOLUTE
-        self.spends = contracts.approval is ApprovalGate.BOUND
-        """Whether what was approved once was approved for one effect."""
-        self.isolation = contracts.attempt_timeout
-
-    def next(self, now: Now) -> Iterator[Now]:
-        """What may come next: any of the alarms of the earliest instant; of events, the one that is told first."""
-        at_ms, before = now.alarms[0][0], ""
-        for alarm in now.alarms:
-            if alarm[0] != at_ms:
-                return
-            if alarm[1] == before == "event":
-                continue
-            before = alarm[1]
-            rest = tuple(a for a in now.alarms if a is not alarm)
-            name = alarm[1].replace("-", "_")
-            yield getattr(self, f"_{name}")(evolve(now, now_ms=max(now.now_ms, at_ms), alarms=rest), alarm[2])
-
-    def _set(self, now: Now, name: str, after_ms: int = 0, n: int = 0, **changes: object) -> Now:
-        """Set an alarm, once."""
-        alarm = (now.now_ms + after_ms, name, n)
-        alarms = now.alarms if alarm in now.alarms else tuple(sorted((*now.alarms, alarm)))
-        return evolve(now, alarms=alarms, **changes)  # type: ignore[arg-type]
-
-    @staticmethod
-    def _without(now: Now, names: frozenset[str]) -> Now:
-        """Drop the runner's alarms of these names; a request that is late is on its way whoever waits."""
-        return evolve(now, alarms=tuple(a for a in now.alarms if a[1] not in names))
+class _Automaton(Ground):
+    """What the runner does, alarm by alarm."""
 
     # -- what comes from outside ------------------------------------------------------------------------------
 
@@ -141,6 +62,8 @@ class _Automaton:
                 return self._set(now, "cancel")  # whoever cancels is of this process, and may die before it is heard
             case EventKind.INTERRUPT:
                 return self._interrupted(now)
+            case EventKind.CLAIM:
+                return self._claimed_by_another(now)
             case EventKind.KILL:
                 if now.phase == "over":
                     return now
@@ -178,55 +101,20 @@ class _Automaton:
 
     # -- the lease --------------------------------------------------------------------------------------------
 
-    def _holds(self, now: Now) -> bool:
-        if not self.fenced:
-            return True
-        return now.lease_until_ms is not None and now.now_ms < now.lease_until_ms
-
     def _claim(self, now: Now, aim: str) -> Now:
-        now = evolve(now, aim=aim, heard="")
-        reopens = now.state is State.COMPLETED and not self.remembers
-        if now.state in TERMINAL and not reopens:
-            return self._refused(now)
-        held = now.lease_until_ms is not None and now.now_ms < now.lease_until_ms
-        if held and self.setup.contracts.fencing is not Fencing.NONE:
+        now = self._without(evolve(now, aim=aim, heard=""), frozenset({"beat"}))
+        if self._bars(now):
             return self._refused(now)
         if now.state in IN_FLIGHT and self.fenced:
             return self._ask(now)
         return self._granted(now)
 
     def _granted(self, now: Now) -> Now:
-        doubt = now.state is State.DISPATCHING
-        now = evolve(
-            now,
-            high=now.high + 1,
-            token=now.high + 1,
-            lease_until_ms=now.now_ms + self.setup.lease_ms,
-            state=State.UNKNOWN if doubt else now.state,
-            in_doubt=now.in_doubt or doubt,
-        )
+        now = self._leased(now)
+        now = self._renewed(evolve(now, token=now.high))
         if now.state not in IN_FLIGHT:
             return self._settled(now)
         return self._reconciled(now) if now.heard else self._ask(now)
-
-    def _ask(self, now: Now) -> Now:
-        """Ask the sink about the key; under fencing it refuses older tokens from then on."""
-        now = self._set(now, "asks", phase="asking", heard="")
-        return self._set(now, "ask-limit", self.setup.attempt_ms)
-
-    def _asks(self, now: Now, _n: int) -> Now:
-        return self._set(now, "fence", TRAVEL_MS)
-
-    def _fence(self, now: Now, _n: int) -> Now:
-        """The question arrives; its answer is on its way."""
-        fence = max(now.fence, now.high + 1) if self.fenced else now.fence
-        return self._set(now, "told", BACK_MS, fence=fence, got="found" if now.effects else "absent")
-
-    def _told(self, now: Now, _n: int) -> Now:
-        return self._set(now, "resume", heard=now.got)
-
-    def _ask_limit(self, now: Now, _n: int) -> Now:
-        return self._set(now, "resume")
 
     def _resume(self, now: Now, _n: int) -> Now:
         now = self._without(now, frozenset({"asks", "fence", "told", "ask-limit", "resume"}))
@@ -236,27 +124,15 @@ class _Automaton:
             return self._refused(now) if self.fenced else self._settled(now)
         if now.state in TERMINAL:
             return self._refused(now)
-        return self._granted(now) if self.fenced else self._reconciled(now)
+        if not self.fenced:
+            return self._reconciled(now)
+        is_outrun = self._bars(now) or now.asked != now.high + 1
+        return self._refused(now) if is_outrun else self._granted(now)
 
     def _reconciled(self, now: Now) -> Now:
         if now.heard == "found":
             return self._settled(evolve(now, state=State.COMPLETED, in_doubt=False, lease_until_ms=None))
         return self._settled(self._no_effect(now, final=now.is_final))
-
-    def _no_effect(self, now: Now, *, final: bool) -> Now:
-        """What becomes of an intent that has no effect and none in flight."""
-        if now.wish:
-            state = State.CANCELLED
-        elif final or now.attempts >= self.setup.max_attempts:
-            state = State.FAILED
-        elif self._is_late(now):
-            state = State.EXPIRED
-        else:
-            return evolve(now, state=State.PENDING, in_doubt=False)
-        return evolve(now, state=state, in_doubt=False, lease_until_ms=None)
-
-    def _is_late(self, now: Now) -> bool:
-        return self.has_deadline and now.now_ms >= self.setup.deadline_ms
 
     def _settled(self, now: Now) -> Now:
         """The lease is there, and nothing is in doubt that can be settled."""
@@ -292,9 +168,10 @@ class _Automaton:
         return self._set(self._set(now, "send", 0, n), "limit", limit_ms, n)
 
     def _send(self, now: Now, n: int) -> Now:
-        if self._is_late(now):
+        is_unleased = self.fenced and now.now_ms >= now.sure_until_ms
+        if is_unleased or self._is_late(now):
             waits = now.phase == "attempt" and n == len(now.tokens) - 1
-            return self._to_cut(evolve(now, got="late")) if waits else now
+            return self._to_cut(evolve(now, got="unleased" if is_unleased else "late")) if waits else now
         k = len(now.sends_ms)
         if k >= len(self.answers):
             return evolve(now, alarms=((now.now_ms, "never", 0),))
@@ -312,47 +189,6 @@ class _Automaton:
     def _never(self, now: Now, _n: int) -> Now:
         """A send that nothing allows: it leads to no outcome."""
         return evolve(now, alarms=((now.now_ms, "never", 0),))
-
-    def _arrive(self, now: Now, at: int) -> Now:
-        n, k = divmod(at, 100)
-        said = self.answers[k]
-        if said in {Said.TOO_MANY, Said.TOO_MANY_UNTIL}:
-            acted = "transient"
-        elif self.fenced and now.tokens[n] < now.fence:
-            acted = "stale"
-        elif self.binds and now.effects:
-            acted = "replayed"
-        elif said is Said.BAD_REQUEST:
-            acted = "permanent"
-        elif self._is_late(now):
-            acted = "late"
-        else:
-            acted = "done"
-        fence = max(now.fence, now.tokens[n]) if acted in {"done", "replayed"} and self.fenced else now.fence
-        results = (*now.acted[:n], acted, *now.acted[n + 1 :])
-        now = evolve(now, acted=results, effects=now.effects + (acted == "done"), fence=fence)
-        if said in {Said.SILENT, Said.LATE}:
-            return now
-        return self._set(now, "answer", self.setup.attempt_ms - TRAVEL_MS if said is Said.EDGE else BACK_MS, at)
-
-    _arrive_late = _arrive
-
-    def _answer(self, now: Now, at: int) -> Now:
-        n, k = divmod(at, 100)
-        if n != len(now.tokens) - 1 or now.phase != "attempt":
-            return now  # nobody waits for it any more
-        said = self.answers[k]
-        if said in {Said.RESET_BEFORE, Said.RESET_AFTER, Said.FAILED}:
-            return self._to_cut(evolve(now, got="silence"))
-        return self._to_cut(evolve(now, got="unclear" if said is Said.MALFORMED else now.acted[n]))
-
-    def _limit(self, now: Now, n: int) -> Now:
-        return self._to_cut(now) if now.phase == "attempt" else now
-
-    def _to_cut(self, now: Now) -> Now:
-        if any(a[1] in {"cut", "grace", "record"} for a in now.alarms):
-            return now
-        return self._set(now, "cut")
 
     def _cut(self, now: Now, _n: int) -> Now:
         """The attempt ends: by its answer, or else by force."""
@@ -376,15 +212,16 @@ class _Automaton:
     def _record(self, now: Now, _n: int) -> Now:
         """The ledger hears what the attempt came to; the run ends, or goes on."""
         got, now, is_picky = now.got, evolve(now, got=""), self.setup.contracts.retry is Retry.TRANSIENT
+        is_heard = now.state not in TERMINAL and (not self.fenced or now.token == now.high)
         if got in {"done", "replayed"}:
-            if now.state not in TERMINAL:
+            if is_heard:
                 now = evolve(now, state=State.COMPLETED, in_doubt=False, lease_until_ms=None)
             return (
                 self._left(now)
                 if now.is_interrupted
                 else self._over(now, End.EFFECT if got == "done" else End.REPLAYED)
             )
-        if now.state not in TERMINAL:
+        if is_heard:
             if got in {"silence", "unclear"} or now.in_doubt:
                 now = evolve(now, state=State.UNKNOWN, in_doubt=True)
             else:
@@ -417,12 +254,8 @@ class _Automaton:
         if now.lingers and self.fenced:
             return self._claim(evolve(self._released(now), lingers=False), "go on")
         if now.lease_until_ms is not None and self._holds(now):
-            return self._authorise(evolve(now, lease_until_ms=now.now_ms + self.setup.lease_ms))
+            return self._authorise(self._renewed(now))
         return self._claim(now, "go on")
-
-    def _released(self, now: Now) -> Now:
-        may = now.lease_until_ms is not None and self._holds(now) and now.state is not State.DISPATCHING
-        return evolve(now, lease_until_ms=None) if may else now
 
     def _refused(self, now: Now) -> Now:
         """No further attempt: what is in doubt is settled with the sink, once, if it can be."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from model.attempts.script import Event, EventKind, Said
+from model.attempts.script import TRAVEL_MS, Event, EventKind, Said
 from model.attempts.setup import Setup
 from model.attempts.told import Told
 from model.words import State
@@ -28,12 +28,27 @@ def breaks(
     late = [at for at in sends if at >= setup.deadline_ms]
     if late:
         yield "deadline-kept", f"sent at {late[0]} ms, and the deadline was at {setup.deadline_ms} ms"
+    lost = [at for at, granted in told.claims if granted and _is_under_way(at, told, setup, answers, events)]
+    if lost:
+        yield "lease-kept", f"another worker was granted the key at {lost[0]} ms, and an attempt was under way"
     if told.state is State.COMPLETED and not told.effects:
         yield "true-completion", "the intent is completed and there is no effect"
     if told.state in FAILED and told.effects:
         yield "unknown-kept", f"the intent is {told.state}, and it had its effect"
     if told.state is State.CANCELLED and told.effects:
         yield "cancel-honoured", "the intent is cancelled, and it had its effect"
+
+
+def _is_under_way(at_ms: int, told: Told, setup: Setup, answers: tuple[Said, ...], events: tuple[Event, ...]) -> bool:
+    """Whether an attempt must be under way at an instant, of a worker that nothing has stopped or put to sleep."""
+    if any(event.kind not in {EventKind.START, EventKind.CLAIM} for event in events):
+        return False
+    for sent_ms, said in zip(told.sends_ms, answers, strict=False):
+        limit_ms = min(setup.attempt_ms, setup.deadline_ms - sent_ms)
+        took_ms = limit_ms if said.is_long else min(limit_ms, TRAVEL_MS)
+        if sent_ms <= at_ms < sent_ms + took_ms:
+            return True
+    return False
 
 
 def _after_no(answers: tuple[Said, ...]) -> int:

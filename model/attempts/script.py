@@ -45,6 +45,11 @@ class Said(StrEnum):
         return self in _ACTING
 
     @property
+    def is_long(self) -> bool:
+        """Whether the attempt takes all the time that it may."""
+        return self in {Said.EDGE, Said.SILENT, Said.LATE, Said.HANG}
+
+    @property
     def is_no(self) -> bool:
         """Whether it is a clear "no": there is no effect of this request, and there will be none."""
         return self in {self.BAD_REQUEST, self.TOO_MANY, self.TOO_MANY_UNTIL}
@@ -66,6 +71,8 @@ class EventKind(StrEnum):
     """The worker is killed."""
     STALL = "stall"
     """The worker sleeps, and time goes on without it."""
+    CLAIM = "claim"
+    """Another worker asks for the key, and does nothing with it: it must be refused as long as the lease is kept."""
     START = "start"
     """A worker, the first or another one, takes the operation up."""
 

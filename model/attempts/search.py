@@ -35,13 +35,16 @@ def found(setup: Setup) -> Found:
         for told in outcomes(bound, answers, events):
             seen += 1
             for property_id, _detail in breaks(told, bound, answers, events):
-                broken.setdefault(property_id, (answers[: len(told.sends_ms)], events[1:2]))
+                came = tuple(event for event in events if event.kind is not EventKind.START)
+                broken.setdefault(property_id, (answers[: len(told.sends_ms)], came[:1]))
     return Found(cases, seen, broken)
 
 
 def _cases(setup: Setup) -> Iterator[tuple[int, Case]]:
+    late_ms = setup.deadline_ms
     for said in Said:
         yield 1, ((said,), (_START,))
+        yield 1, ((said,), (Event(EventKind.STALL, 0, late_ms), Event(EventKind.START, late_ms)))
     for said, event in product(Said, _events(setup)):
         # What has no answer is done: a run that sends more often than it should has something to be told.
         yield 1, ((said, Said.DONE), (_START, *event))
@@ -55,6 +58,7 @@ def _events(setup: Setup) -> Iterator[tuple[Event, ...]]:
     instants = sorted({*range(attempt + setup.grace_ms + 1), deadline - 1, deadline})
     for at_ms in instants:
         yield (Event(EventKind.CANCEL, at_ms),)
+        yield (Event(EventKind.CLAIM, at_ms),)
         yield Event(EventKind.INTERRUPT, at_ms), Event(EventKind.START, at_ms + setup.grace_ms + 1)
         yield Event(EventKind.KILL, at_ms), Event(EventKind.START, at_ms + setup.lease_ms)
         for until_ms in (attempt, deadline - 1, deadline):

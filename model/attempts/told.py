@@ -39,3 +39,5 @@ class Told:
     attempts: int
     ends: tuple[tuple[End, int], ...]
     cleaned: int
+    claims: tuple[tuple[int, bool], ...] = ()
+    """When another worker asked for the key, and whether it was granted."""

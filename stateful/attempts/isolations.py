@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from impl.attempts import AttemptRunner
@@ -13,20 +14,38 @@ from impl.protocol import Json, Request
 from model.contracts import AttemptTimeout
 from stateful.attempts.sink import ScriptedSink
 
+_IS_ELSEWHERE: contextvars.ContextVar[bool] = contextvars.ContextVar("elsewhere", default=False)
+"""Whether what runs is in a thread or a process of its own, where it keeps nobody from going on."""
+
 
 class PlainSink:
-    """A scripted sink whose methods look like plain ones."""
+    """A scripted sink whose methods are plain ones: whoever calls them on the loop's own thread blocks the loop.
 
-    def __init__(self, sink: ScriptedSink) -> None:
-        self._sink = sink
+    ``meanwhile`` is called at each millisecond of that: other processes go on.
+    """
+
+    def __init__(self, sink: ScriptedSink, meanwhile: Callable[[], None]) -> None:
+        self._sink, self._meanwhile = sink, meanwhile
 
     def apply(self, request: Request) -> Any:
-        """What is to be awaited elsewhere."""
-        return self._sink.apply(request)
+        """The answer; what is to be awaited where it blocks nobody."""
+        return self._carried_out(self._sink.apply(request))
 
     def lookup(self, key: str, payload: Json, token: int) -> Any:
-        """What is to be awaited elsewhere."""
-        return self._sink.lookup(key, payload, token)
+        """The same for a question."""
+        return self._carried_out(self._sink.lookup(key, payload, token))
+
+    def _carried_out(self, call: Coroutine[Any, Any, Any]) -> Any:
+        if _IS_ELSEWHERE.get():
+            return call
+        self._sink.blocks = self._meanwhile
+        try:
+            call.send(None)
+        except StopIteration as answered:
+            return answered.value
+        finally:
+            self._sink.blocks = None
+        raise AssertionError("a call that blocks has waited for somebody")
 
 
 class VirtualAttempts(AttemptRunner):
@@ -39,6 +58,7 @@ class VirtualAttempts(AttemptRunner):
             return super()._start(call, number)
 
         async def elsewhere() -> Any:
+            _IS_ELSEWHERE.set(True)
             answer = call()
             return await answer if inspect.isawaitable(answer) else answer
 

@@ -10,7 +10,7 @@ from model.attempts import Event, EventKind, Setup, Told, outcomes
 from model.attempts.promises import breaks
 from model.properties import ANSWERS, CONFORMS
 from model.words import Kind, State
-from stateful.attempts.system import Ran
+from stateful.attempts.ran import Ran
 from stateful.judge import Finding
 
 

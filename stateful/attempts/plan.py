@@ -23,7 +23,10 @@ class PlanError(ValueError):
 
 @frozen
 class Planned:
-    """An event before the ``turn``-th turn (from 1) of an instant, or, if there is none, before the next one after it."""
+    """An event before the ``turn``-th turn of an instant, or, if there is none, before the next one after it.
+
+    Turns count from 1; 0 is before the first worker has begun.
+    """
 
     kind: EventKind
     at_ms: int
@@ -113,7 +116,7 @@ def _event(raw: Any) -> Planned:
         raise PlanError("a stall has no until_ms; it says when the stall ends")
     if kind is EventKind.STALL and until_ms < at_ms:
         raise PlanError(f"a stall at {at_ms} ms ends at {until_ms} ms; time does not go back")
-    return Planned(kind, at_ms, _number(raw.get("turn", 1), "turn", 1, 1_000_000), until_ms)
+    return Planned(kind, at_ms, _number(raw.get("turn", 1), "turn", 0, 1_000_000), until_ms)
 
 
 def _number(value: Any, name: str, least: int, most: int) -> int:

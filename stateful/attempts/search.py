@@ -6,9 +6,11 @@ import random
 from collections.abc import Iterator
 
 from model.attempts import Said
+from stateful.attempts.asked import Asked, asked_by_search
 from stateful.attempts.choices import Choices
 from stateful.attempts.plan import Planned
-from stateful.attempts.system import Asked, AttemptSystem, Ran, asked_by_search
+from stateful.attempts.ran import Ran
+from stateful.attempts.system import AttemptSystem
 
 AGAIN = 1
 """How often each operation is run once more: another layer that retries."""

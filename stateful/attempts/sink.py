@@ -14,6 +14,8 @@ from model.attempts.script import LATE_MS
 from model.contracts import Contracts, Fencing, Idempotency
 from stateful.virtual import VirtualLoop
 
+GIVES_UP_MS = 100
+"""After so long a call that blocks is ended by its own timeout, or a run would never end."""
 MALFORMED = {"error": None}
 """An answer that is none."""
 _BREAKS = frozenset({Said.RESET_AFTER, Said.FAILED})
@@ -45,6 +47,8 @@ class ScriptedSink:
     """Requests that nobody waits for any more, and when they arrive, in microseconds."""
     dead: set[Any] = field(factory=set)
     """The tasks of calls whose process was killed."""
+    blocks: Callable[[], None] | None = None
+    """What happens at each millisecond of a call that blocks the loop; None while none does."""
 
     # -- what a worker calls ----------------------------------------------------------------------------------
 
@@ -78,30 +82,48 @@ class ScriptedSink:
     async def lookup(self, key: str, payload: Json, token: int) -> SinkAnswer:
         """What became of a key; older tokens are refused from then on."""
         await self._passed(TRAVEL_MS)
-        if self._is_stale(key, token):
-            answer = SinkAnswer(Verdict.STALE)
-        else:
-            self._raise_fence(key, token)
-            answer = self._standing(key, payload)
+        answer = self.looked_up(key, payload, token)
         await self._passed(BACK_MS)
         return answer
 
+    def looked_up(self, key: str, payload: Json, token: int) -> SinkAnswer:
+        """The same, at the instant at which the question arrives."""
+        if self._is_stale(key, token):
+            return SinkAnswer(Verdict.STALE)
+        self._raise_fence(key, token)
+        return self._standing(key, payload)
+
     async def _passed(self, ms: int) -> None:
+        if self.blocks is not None:
+            self._block(ms, self.blocks)
+            return
         await asyncio.sleep(ms / 1000)
         if asyncio.current_task() in self.dead:
             await self._for_ever()
 
-    @staticmethod
-    async def _for_ever() -> None:
+    def _block(self, ms: int, meanwhile: Callable[[], None]) -> None:
+        """Let time pass within one turn of the loop, where nothing of this process runs beside it."""
+        until_ms = self.loop.now_ms + ms
+        while self.loop.now_ms < until_ms:
+            self.loop.stall((self.loop.now_ms + 1) * 1000)
+            meanwhile()
+
+    async def _for_ever(self) -> None:
+        if self.blocks is not None:
+            self._block(GIVES_UP_MS, self.blocks)
+            raise NoAnswerError("timed out")
         await asyncio.get_running_loop().create_future()
 
-    @staticmethod
-    async def _hang() -> None:
+    async def _hang(self) -> None:
         while True:
             try:
-                await ScriptedSink._for_ever()
+                await self._for_ever()
             except asyncio.CancelledError:
                 continue
+
+    def at_once(self) -> LookedAt:
+        """The same sink for whoever asks without waiting."""
+        return LookedAt(self)
 
     # -- what is on its way -----------------------------------------------------------------------------------
 
@@ -158,3 +180,14 @@ class ScriptedSink:
     def _raise_fence(self, key: str, token: int) -> None:
         if self.contracts.fencing is Fencing.SINK_AND_LEDGER:
             self.fences[key] = max(token, self.fences.get(key, 0))
+
+
+@frozen
+class LookedAt:
+    """A scripted sink that answers what became of a key without any time passing."""
+
+    sink: ScriptedSink
+
+    def lookup(self, key: str, payload: Json, token: int) -> SinkAnswer:
+        """What became of a key; older tokens are refused from then on."""
+        return self.sink.looked_up(key, payload, token)

@@ -36,7 +36,7 @@ from stateful.commands.options import (
 @click.option(
     "--event",
     "kinds",
-    type=click.Choice(["cancel", "interrupt", "kill", "stall", "timeout"]),
+    type=click.Choice(["cancel", "interrupt", "kill", "claim", "stall", "timeout"]),
     multiple=True,
     help="Only this; timeout is a stall until the attempt's time is up.  [default: all]",
 )
@@ -68,7 +68,8 @@ def attempts(  # noqa: PLR0913, PLR0917 - its options
 ) -> None:
     """Run one operation of SUBJECT on a virtual clock, whatever its sink answers and whatever comes between two awaits.
 
-    An event is a cancellation, an interruption, a death, or a stall until an attempt's time or the deadline is over.
+    An event is a cancellation, an interruption, a death, a claim of another worker, or a stall until an attempt's time
+    or the deadline is over.
     Exit status 0 survived, 1 violated, 3 cut short or unsupported.
     """
     from stateful.attempted import attempt_everything

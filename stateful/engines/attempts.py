@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from model.attempts import EventKind, Said
+from stateful.attempts.course import HANGS
 from stateful.attempts.judge import broken
+from stateful.attempts.ran import Ran
 from stateful.attempts.reduce import reduced_plan
 from stateful.attempts.search import every_run, random_runs
-from stateful.attempts.system import HANGS, AttemptSystem, Ran
+from stateful.attempts.system import AttemptSystem
 from stateful.subject import Subject
 from stateful.verdict import Tally
 

@@ -19,7 +19,7 @@ def test_what_was_run_is_told(survives):
 
     assert (0, "") == (said.status, said.err)
     assert "impl.sqlite:SqliteDispatcher, contracts default" == lines[0]
-    assert lines[1].startswith("SURVIVED 9 of 9 promises that attempts can break in 990 runs, 1,0")
+    assert lines[1].startswith("SURVIVED 10 of 10 promises that attempts can break in 990 runs, 1,0")
     assert lines[2].startswith(
         "  exhausted: every script of up to 1 answer, with at most 1 event before any of their"
     )
@@ -50,7 +50,7 @@ def test_a_finding_is_kept_and_replays(survives, tmp_path):
 
     assert (1, 1) == (said.status, again.status)
     assert "  => the intent is failed, and it had its effect" in said.out.splitlines()
-    told = f"VIOLATED {len(files)} of 9 promises that attempts can break in 60 runs"
+    told = f"VIOLATED {len(files)} of 10 promises that attempts can break in 60 runs"
     assert any(line.startswith(told) for line in said.out.splitlines())
     assert "expected unknown-kept, and unknown-kept broke: 3 of 3 times as expected" in again.out
     assert ("M301", "unknown-kept") == (read_trace(tmp_path / file).mistake, read_trace(tmp_path / file).expect)
@@ -148,7 +148,7 @@ class HasNoRun(SqliteDispatcher):
     [
         ("Exits", 1, "=> while its runner was at work: the process ended with status 7"),
         ("AsksForThreads", 3, "UNSUPPORTED by this engine: it asks the event loop for threads, sockets or processes"),
-        ("LeavesThreads", 0, "SURVIVED 9 of 9 promises that attempts can break in 60 runs"),
+        ("LeavesThreads", 0, "SURVIVED 10 of 10 promises that attempts can break in 60 runs"),
         ("HasNoRun", 1, "came back with a NoneType that has no async run(key); it must return an object with"),
     ],
 )

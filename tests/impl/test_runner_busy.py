@@ -13,7 +13,7 @@ from impl.protocol import Decision, SinkAnswer, Site, Verdict
 from impl.sqlite import RealFiles, SqliteDispatcher
 from model.contracts import Contracts, Limits
 from model.words import Kind, State
-from stateful.attempts.system import Longest, LoopClock
+from stateful.attempts.given import Longest, LoopClock
 from stateful.virtual import VirtualLoop
 
 KEY, APPROVERS = "k1", {"alice": b"a" * 32}

@@ -12,7 +12,7 @@ from impl.protocol import Decision, NoAnswerError, SinkAnswer, Site, Verdict
 from impl.sqlite import RealFiles, SqliteDispatcher
 from model.contracts import Contracts, Fencing, Limits
 from model.words import Kind, State
-from stateful.attempts.system import Longest, LoopClock
+from stateful.attempts.given import Longest, LoopClock
 from stateful.virtual import VirtualLoop
 
 ROOM = {"book": "room"}

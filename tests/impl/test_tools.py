@@ -38,7 +38,7 @@ from impl.tools import (
 )
 from model.contracts import Contracts, Durability, Limits
 from model.words import State
-from stateful.attempts.system import Longest, LoopClock
+from stateful.attempts.given import Longest, LoopClock
 from stateful.virtual import VirtualLoop
 
 CONTRACTS = Contracts(durability=Durability.OFF)  # nobody cuts the power here, and a sync takes time

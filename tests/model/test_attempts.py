@@ -18,6 +18,7 @@ START, CANCEL, INTERRUPT, KILL, STALL = (
     EventKind.KILL,
     EventKind.STALL,
 )
+CLAIM = EventKind.CLAIM
 INSTANTS = (*range(26), *range(85, 92))
 """Around the first attempt and the second, and around the deadline."""
 DEFAULT = Setup()
@@ -92,9 +93,11 @@ def test_whatever_comes_is_no_lie(kind, cases):
     assert (set(), cases) == (lied, seen)
 
 
-def told(sends, effects, state, attempts, *ends, cleaned=0):
+def told(sends, effects, state, attempts, *ends, cleaned=0, claims=()):
     """An outcome, its ends as pairs."""
-    return Told(sends, effects, State(state), attempts, tuple((End(end), at_ms) for end, at_ms in ends), cleaned)
+    return Told(
+        sends, effects, State(state), attempts, tuple((End(end), at_ms) for end, at_ms in ends), cleaned, claims
+    )
 
 
 SCENES = {
@@ -205,8 +208,8 @@ SCENES = {
     "killed, and taken up too soon": (
         DEFAULT,
         "done",
-        (Event(KILL, 3), Event(START, 30)),
-        {told((0,), 1, "dispatching", 1, ("killed", 3), ("unknown", 30))},
+        (Event(KILL, 3), Event(START, 17)),
+        {told((0,), 1, "dispatching", 1, ("killed", 3), ("unknown", 17))},
     ),
     "interrupted while an unfenced worker asks about the dead one's send": (
         under(fencing="none"),
@@ -245,6 +248,24 @@ SCENES = {
         "done",
         (Event(START, 10),),
         {told((0,), 1, "completed", 1, ("effect", 5), ("replayed", 10))},
+    ),
+    "another asks, and the lease is kept": (
+        Setup(max_attempts=1),
+        "silent",
+        (Event(CLAIM, 19),),
+        {told((0,), 1, "completed", 1, ("replayed", 35), cleaned=1, claims=((19, False),))},
+    ),
+    "another asks when it is over": (
+        DEFAULT,
+        "429",
+        (Event(INTERRUPT, 8), Event(CLAIM, 9), Event(START, 26)),
+        {told((0,), 0, "pending", 1, ("interrupted", 8), ("refused", 26), claims=((9, True),))},
+    ),
+    "another has the key of a worker that slept": (
+        DEFAULT,
+        "silent",
+        (Event(STALL, 3, 18), Event(CLAIM, 18)),
+        {told((0,), 1, "unknown", 1, ("unknown", 28), cleaned=1, claims=((18, True),))},
     ),
     "interrupted where nothing cleans up": (
         under(attempt_timeout="process"),
@@ -356,6 +377,7 @@ GOOD = told((0,), 1, "completed", 1, ("effect", 5))
         ({"state": State.FAILED}, (Said.DONE,), "unknown-kept"),
         ({"state": State.EXPIRED}, (Said.DONE,), "unknown-kept"),
         ({"state": State.CANCELLED}, (Said.DONE,), "cancel-honoured"),
+        ({"claims": ((1, True),)}, (Said.DONE,), "lease-kept"),
     ],
 )
 def test_each_promise_can_break(changes, answers, property_id):

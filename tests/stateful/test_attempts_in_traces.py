@@ -116,7 +116,7 @@ def event(**changes):
         (event(why=1), "an event has no field 'why'; its fields are do, at_ms, turn, until_ms"),
         (event(at_ms=-1), "at_ms is -1; it is a whole number from 0 to 1,000,000"),
         (event(at_ms=2.5), "at_ms is 2.5; it is a whole number"),
-        (event(turn=0), "turn is 0; it is a whole number from 1 to 1,000,000"),
+        (event(turn=-1), "turn is -1; it is a whole number from 0 to 1,000,000"),
         (event(turn=True), "turn is True; it is a whole number"),
         ({"events": [STALL]}, "a stall at 20 ms ends at 10 ms; time does not go back"),
         ({"events": [STALL | {"until_ms": 10**7}]}, "until_ms is 10000000; it is a whole number from 0 to 1,000,000"),
