@@ -120,9 +120,10 @@ def _deduplicated(m: Matter) -> Finding:
 def _in_doubt(m: Matter) -> Finding:
     at_stake = False
     for key, payload, name in m.groups():
-        dead = [c for c in m.facts.calls if c.last_entry and c.died.endswith("the send") and key in {c.key, 0}]
         reconciled = any(c.do is Do.RECONCILE and c.key == key for c in m.facts.calls)
         entries = [e for e in m.facts.entries if e.key == key and payload in {"", e.payload}]
+        died_in = {c.last_entry for c in m.facts.calls if c.died.endswith("the send")}
+        dead = any(e.at in died_in for e in entries)
         if not dead or reconciled or not entries:
             continue
         at_stake = True
