@@ -241,15 +241,15 @@ def _late_owner(m: Matter) -> Finding:
 
 
 def _approval_needed(m: Matter) -> Finding:
-    grants = [c.at for c in m.facts.calls if c.do is Do.DECIDE and c.choice == "grant"]
-    denials = [c for c in m.facts.calls if c.do is Do.DECIDE and c.choice == "deny" and c.outcome == "done"]
     for entry in m.facts.entries:
-        if not any(at < entry.at for at in grants):
+        words = [c for c in m.facts.calls if c.do is Do.DECIDE and c.key == entry.key and c.at < entry.at]
+        grants = [c.at for c in words if c.choice == "grant"]
+        if not grants:
             return f"k{entry.key} was sent before anybody had granted it"
-        denied = next((d for d in denials if d.told_at < entry.at), None)
-        if denied is not None and not any(at < denied.at for at in grants):
+        denied = [c.at for c in words if c.choice == "deny" and c.outcome == "done" and c.told_at < entry.at]
+        if denied and min(denied) < min(grants):
             return f"k{entry.key} was sent although it had been denied"
-    return ""
+    return "" if m.facts.started() else None
 
 
 def _approval_payload(m: Matter) -> Finding:
