@@ -214,12 +214,15 @@ def _one_at_a_time(m: Matter) -> Finding:
     if is_pause(m.facts.order) or len({c.worker for c in m.facts.calls if not c.is_rest}) < 2:
         return None
     at_stake = False
-    for call in m.facts.calls:
-        until = call.told_at or (m.facts.now if not call.died else 0)
-        inside = [c for c in m.facts.calls if c.worker != call.worker and call.at < c.at < until and not c.is_rest]
-        at_stake = at_stake or bool(inside and call.last_entry)
+    entered = {e.at: e for e in m.facts.entries}
+    for call in [c for c in m.facts.calls if c.last_entry]:
+        own, until = entered[call.last_entry], call.told_at or (m.facts.now if not call.died else 0)
+        for other in m.facts.calls:
+            if other.worker != call.worker and call.at < other.at < until and not other.is_rest:
+                at_stake = at_stake or (other.key in {own.key, 0} and other.payload in {own.payload, ""})
         for entry in m.facts.entries:
-            if call.last_entry and entry.worker != call.worker and call.last_entry < entry.at < until:
+            is_same = (entry.key, entry.payload) == (own.key, own.payload)
+            if is_same and entry.worker != call.worker and own.at < entry.at < until:
                 return f"w{entry.worker} entered the effect of k{entry.key} while w{call.worker} was in it"
     return (_at_most_once(m) if at_stake else None) or ("" if at_stake else None)
 
