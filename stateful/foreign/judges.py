@@ -109,10 +109,14 @@ def _stable_id(m: Matter) -> Finding:
 
 
 def _deduplicated(m: Matter) -> Finding:
+    owner: dict[str, str] = {}
     for key, payload, name in m.groups():
-        ids = {s.effect_id or f"without an id {s.at}" for s in m.facts.sends_of(key, payload)}
+        ids = list(dict.fromkeys(s.effect_id or f"without an id {s.at}" for s in m.facts.sends_of(key, payload)))
         if len(ids) > 1:
             return f"{name} has {len(ids)} effects at a sink that deduplicates"
+        first = owner.setdefault(ids[0], name) if ids else name
+        if first != name:
+            return f"{name} has no effect at a sink that deduplicates: it was sent under the id of {first}"
     lost = _effect_kept(m)
     return lost or ("" if m.facts.sends else lost)
 
