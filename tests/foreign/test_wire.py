@@ -116,4 +116,4 @@ serve(send)
     (row,) = [r for r in found.rows if r.claimed]
 
     assert ("violated", 1, True) == (found.status, len(found.troubles), "'I am tired'" in found.troubles[0])
-    assert ("violated", "k1 was sent 2 times: by w1, by w9") == (row.status, row.violation.detail)
+    assert ("violated", "k1 was sent 3 times: by w1, by w9, by w9") == (row.status, row.violation.detail)
