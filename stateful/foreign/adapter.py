@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +70,14 @@ class Adapter:
             "PYTHONUNBUFFERED": "1",
         }
 
-    def start(self) -> Channel:
-        """A process of it, not yet asked anything."""
-        return Channel(self.command, cwd=self.cwd, env=self.environment(), seconds=self.patience)
+    def start(self, more: Mapping[str, str] | None = None) -> Channel:
+        """A process of it, not yet asked anything; ``more`` is what its environment has besides."""
+        env = {**self.environment(), **(more or {})}
+        return Channel(self.command, cwd=self.cwd, env=env, seconds=self.patience)
 
-    def open(self, folder: Path, worker: str) -> tuple[Channel, Hello]:
+    def open(self, folder: Path, worker: str, more: Mapping[str, str] | None = None) -> tuple[Channel, Hello]:
         """A process of it on a folder. Raises AdapterError, and then leaves no process."""
-        channel = self.start()
+        channel = self.start(more)
         try:
             channel.send(
                 {

@@ -20,6 +20,7 @@ from stateful.foreign.adapter import Adapter, Hello
 from stateful.foreign.channel import AdapterError, Channel, DiedError, SilentError
 from stateful.foreign.facts import OUTCOMES, PAYLOADS, Call, Entry, Facts, Line, Send
 from stateful.foreign.order import TOLD, At, Do, Order, Spot, Step, Then
+from stateful.foreign.shim import Control
 from stateful.spoken import clean, shown
 
 HOLDS_MAX = 10_000
@@ -50,6 +51,8 @@ class Worker:
     holds: int = 0
     held: dict[str, Any] | None = None
     frozen: bool = False
+    control: Control | None = None
+    """Of its file operations, where they are counted."""
 
 
 @define
@@ -59,8 +62,11 @@ class Stage:
     adapter: Adapter
     scratch: Path
     every_statement: bool = False
+    shim: Path | None = None
+    """The library that counts file operations, if they are to be counted."""
     workers: dict[int, Worker] = field(factory=dict)
     facts: Facts = field(init=False)
+    is_stopped: bool = False
     _resting: bool = False
     _clock_ms: int = 0
     _receipts: dict[str, str] = field(factory=dict)
@@ -83,6 +89,12 @@ class Stage:
                     self._end(number)
         return self.facts
 
+    def stop(self) -> None:
+        """End the order that another thread runs, wherever it is: nobody wants to know any more."""
+        self.is_stopped = True
+        for worker in list(self.workers.values()):
+            worker.channel.kill()
+
     @contextmanager
     def _new_folder(self) -> Iterator[None]:
         import tempfile
@@ -97,12 +109,16 @@ class Stage:
 
     def _worker(self, number: int) -> Worker:
         worker = self.workers.get(number)
+        if self.is_stopped:
+            raise AdapterError("it was interrupted")
         if worker is None:
             if Ability.TWO_PROCESSES not in self.adapter.hello.abilities:
                 for other in list(self.workers):
                     self._close(other)
-            channel, hello = self.adapter.open(self._folder, f"w{number}")
-            worker = self.workers[number] = Worker(number, channel, hello)
+            control = Control(self._folder.with_suffix(f".w{number}")) if self.shim else None
+            more = control.environment(self.shim, self._folder) if control and self.shim else None
+            channel, hello = self.adapter.open(self._folder, f"w{number}", more)
+            worker = self.workers[number] = Worker(number, channel, hello, control=control)
             if self._clock_ms and Ability.ADVANCE in hello.abilities:
                 self._ask(worker, Step(Do.ADVANCE, number), {"ms": self._clock_ms})
         return worker
@@ -111,6 +127,8 @@ class Stage:
         worker = self.workers.pop(number)
         worker.channel.close()
         self.facts.left_behind += worker.channel.left_behind
+        if worker.control is not None:
+            worker.control.close()
 
     def _close(self, number: int) -> None:
         worker = self.workers[number]
@@ -226,8 +244,15 @@ class Stage:
         )
         if step.do in TOLD:
             self.facts.calls.append(worker.call)
-        worker.channel.send({"id": worker.requests, "do": str(step.do), "with": given, "arm": self._arm(step)})
-        return self._drive(worker)
+        if worker.control is not None:
+            worker.control.arm(step.spot.number if step.at is At.FILE else 0)
+        try:
+            worker.channel.send({"id": worker.requests, "do": str(step.do), "with": given, "arm": self._arm(step)})
+            return self._drive(worker)
+        except DiedError:
+            if worker.control is None or not worker.control.has_fired:
+                raise
+            return self._die(worker, "before a file operation")
 
     def _arm(self, step: Step) -> dict[str, Any]:
         if self.every_statement and not self._resting:
@@ -275,6 +300,8 @@ class Stage:
             )
         call.outcome, call.reason, call.result = outcome, clean(str(message.get("reason", ""))), message.get("result")
         call.told_at = self.facts.tick()
+        if worker.control is not None and not self._resting:
+            self.facts.file_operations = worker.control.count
         if worker.step is not None and worker.step.at and worker.step.do is not Do.GO_ON:
             self.facts.missed = True
         worker.call = None
