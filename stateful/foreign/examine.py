@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -126,9 +127,10 @@ class Examination:
     """Which of how many parts of the orders."""
     report: Report = _silent
     _ran: list[Facts] = field(factory=list)
-    _troubles: list[str] = field(factory=list)
+    _live: dict[int, Stage] = field(factory=dict)
     _lock: Lock = field(factory=Lock)
     _done: int = 0
+    _troubled: int = 0
 
     def run(self) -> Examined:
         """The whole examination. What the adapter does wrong is told in the result; findings are kept."""
@@ -153,7 +155,7 @@ class Examination:
             starts=sum(len({c.worker for c in f.calls}) for f in self._ran),
             statements=sum(map(len, recipe.statements)),
             operations=sum(recipe.operations),
-            troubles=tuple(dict.fromkeys(self._troubles)),
+            troubles=tuple(f"{f.order.name}: {f.trouble}" for f in self._ran if f.trouble),
             left_behind=tuple(x for f in self._ran for x in f.left_behind),
             skipped=skipped,
             seconds=time.monotonic() - began,
@@ -161,6 +163,26 @@ class Examination:
 
     def _stage(self, *, every_statement: bool = False) -> Stage:
         return Stage(self.adapter, self.scratch, every_statement=every_statement, shim=self.shim)
+
+    def _run(self, order: Order) -> Facts:
+        stage = self._stage()
+        self._live[id(stage)] = stage
+        try:
+            return stage.run(order)
+        finally:
+            del self._live[id(stage)]
+
+    @contextmanager
+    def _pool(self) -> Iterator[ThreadPoolExecutor]:
+        """Threads for orders. Whoever interrupts them need not wait for the answers that they wait for."""
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="order") as pool:
+            try:
+                yield pool
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for stage in list(self._live.values()):
+                    stage.stop()
+                raise
 
     # -- running ------------------------------------------------------------------------------------------------
 
@@ -185,18 +207,17 @@ class Examination:
         return evolve(recipe, statements=tuple(statements), operations=tuple(operations)), ""
 
     def _all(self, planned: list[Order]) -> None:
-        with ThreadPoolExecutor(self.workers, thread_name_prefix="order") as pool:
+        with self._pool() as pool:
             results = pool.map(lambda order: self._one(order, len(planned)), planned)
             self._ran = [facts for facts in results if facts is not None]
 
     def _one(self, order: Order, planned: int) -> Facts | None:
-        if len(self._troubles) >= TROUBLES_MAX:
+        if self._troubled >= TROUBLES_MAX:
             return None
-        facts = self._stage().run(order)
+        facts = self._run(order)
         with self._lock:
             self._done += 1
-            if facts.trouble:
-                self._troubles.append(f"{order.name}: {facts.trouble}")
+            self._troubled += bool(facts.trouble)
             self.report(order.name, self._done, planned)
         return facts
 
@@ -235,15 +256,15 @@ class Examination:
         while not minimal and runs < REDUCTIONS_MAX:
             for steps in _shorter(best.steps):
                 runs += 1
-                tried = self._stage().run(best.order.with_steps(steps))
+                tried = self._run(best.order.with_steps(steps))
                 if judged(tried, claimed, hello) and not tried.missed:
                     best = tried
                     break
             else:
                 minimal = True
         order = best.order.with_steps(best.steps)
-        with ThreadPoolExecutor(self.workers) as pool:
-            found = list(pool.map(lambda _: judged(self._stage().run(order), claimed, hello), range(REPLAYS)))
+        with self._pool() as pool:
+            found = list(pool.map(lambda _: judged(self._run(order), claimed, hello), range(REPLAYS)))
         detail = judged(best, claimed, hello) or ""
         return Violation(order, detail, tuple(best.lines), sum(map(bool, found)), minimal)
 
