@@ -55,7 +55,10 @@ class Survives(System):
         Claim("cancel-honoured", "After an acknowledged cancellation no effect starts.", where=DOCS),
         Claim("progress", "Every intent ends; what is in doubt, by an operator.", choice="operator", where=DOCS),
     ]
-    notes = "The control: this project's own dispatcher, by the makers of the judges. Its budget of attempts never shows: doubt comes first."
+    notes = (
+        "The control: this project's own dispatcher, by the makers of the judges. Its budget of attempts is not judged "
+        "here, as doubt comes first."
+    )
 
     def open(self):
         self.clock = Clock()
