@@ -341,6 +341,15 @@ def test_a_mistake_is_caught(one):
     assert done.plan.length <= SHORT, done.plan
 
 
+def test_a_mistake_is_run_and_written_under_the_choice_that_it_needs():
+    """Whoever replays its trace reads under which contracts it broke; a subject without a mistake keeps those it got."""
+    asked = contracts_from({"fencing": "none"})
+    chosen = load_subject(mistake="M013").chosen(asked)
+
+    assert asked == load_subject().chosen(asked) == load_subject(mistake="M010").chosen(asked)
+    assert contracts_from({"fencing": "none", "attempt_timeout": "thread"}) == chosen
+
+
 def test_there_are_such_mistakes():
     """The parameters above are not empty."""
     assert len(HERE) >= 20
