@@ -11,6 +11,7 @@ from benchmarks import (
     attempts,
     conformance,
     explorer,
+    foreign,
     histories,
     kills,
     machine,
@@ -34,6 +35,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "histories": histories.rows,
     "schedules": schedules.rows,
     "storage": storage.rows,
+    "foreign": foreign.rows,
 }
 _MET = {True: "yes", False: "no", None: "-"}
 _HEAD = ("what", "ours", "floor", "ratio", "target", "met", "measured against")

@@ -164,8 +164,9 @@ class Site:
     """All that a dispatcher may touch.
 
     ``folder`` is its own; ``connect`` opens SQLite files and ``files`` does the rest. ``approver_keys`` are the HMAC
-    keys of everybody who can sign, of whom only ``limits.approvers`` may approve. ``live_settings`` is what the
-    process was started with, which may differ from what the ledger holds.
+    keys of everybody who can sign, of whom only ``limits.approvers`` may approve. Whoever declares permits refuses a
+    claim while ``limits.permits`` other keys are in hand, unless that is None. ``live_settings`` is what the process was
+    started with, which may differ from what the ledger holds.
     """
 
     folder: Path

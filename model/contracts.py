@@ -175,7 +175,8 @@ class Limits:
     """The sizes that the contracts speak of, in milliseconds of logical time and in attempts.
 
     ``other_lease_ms`` is what a worker uses that was restarted with other settings. ``intruder`` signs properly but
-    is not among ``approvers``.
+    is not among ``approvers``. ``permits`` is how many keys may be in hand at once, that is under a lease that has not
+    run out; None sets no limit.
     """
 
     lease_ms: int = 100
@@ -185,3 +186,10 @@ class Limits:
     max_attempts: int = 3
     approvers: tuple[str, ...] = ("alice",)
     intruder: str = "mallory"
+    permits: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.permits is not None and self.permits < 1:
+            raise ValueError(
+                f"permits={self.permits} lets nobody claim anything; give 1 or more, or None for no limit"
+            )

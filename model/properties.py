@@ -204,8 +204,8 @@ def _no_stale_token(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
         return False
     if not mine or m.token == 0 or m.token >= was.token_high:
         return True
-    written = (was.intent, was.approval, was.lease, was.effects, was.progress)
-    return written == (now.intent, now.approval, now.lease, now.effects, now.progress)
+    written = (was.intent, was.approval, was.lease, was.effects, was.progress, was.permit)
+    return written == (now.intent, now.approval, now.lease, now.effects, now.progress, now.permit)
 
 
 @_property(
@@ -314,8 +314,8 @@ def _cancel_honoured(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
 def _refusal_changes_nothing(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     if m.outcome.kind is not Kind.REFUSED:
         return True
-    kept = (was.intent, was.approval, was.lease, was.token_high, was.effects, was.progress)
-    return kept == (now.intent, now.approval, now.lease, now.token_high, now.effects, now.progress)
+    kept = (was.intent, was.approval, was.lease, was.token_high, was.effects, was.progress, was.permit)
+    return kept == (now.intent, now.approval, now.lease, now.token_high, now.effects, now.progress, now.permit)
 
 
 @_property(
@@ -366,6 +366,28 @@ def _lease_kept(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     return ended or (mine and m.action.verb is Verb.RELEASE and m.token == was.lease.token)
 
 
+def _in_hand(m: Moment, stores: Stores) -> int:
+    """How many keys are under a lease that has not run out."""
+    return sum(s.lease is not None and m.now_ms < s.lease.expiry_ms for s in stores.slots)
+
+
+@_property(
+    "permits-kept",
+    "No more keys are in hand at once than there are permits.",
+    "Whoever set the limit has something behind it that bears no more.",
+    Capability.PERMITS,
+    Capability.LEASES,
+)
+def _permits_kept(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
+    permits = m.limits.permits
+    if permits is None:
+        return True
+    held = was.lease is not None and m.now_ms < was.lease.expiry_ms
+    if mine and m.action.verb is Verb.CLAIM and m.outcome.kind is Kind.OK:
+        return _in_hand(m, m.before) - held < permits
+    return now.lease == was.lease or _in_hand(m, m.after) <= max(permits, _in_hand(m, m.before))
+
+
 @_property(
     "grant-kept",
     "An accepted grant is kept until it is spent on an attempt or taken back, and then never opens the gate again.",
@@ -401,13 +423,13 @@ def _moves_on(m: Moment, was: Slot, now: Slot, old: Grant, new: Grant) -> bool:
 
 @_property(
     "progress",
-    "After quiesce every intent has ended and no lease is left.",
+    "After quiesce every intent has ended, and no lease and no permit is left.",
     "About one report in seven is a stuck item; a check of safety alone passes it.",
     LEDGER,
     sort=Sort.EVENTUALLY,
 )
 def _progress(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
-    return now.lease is None and (now.intent is None or now.intent.state in TERMINAL)
+    return now.lease is None and not now.permit and (now.intent is None or now.intent.state in TERMINAL)
 
 
 CONFORMS = Property(
@@ -493,6 +515,21 @@ def _saw_expired(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
 @_witness("reconciled", "An unknown outcome was reconciled.", Capability.RECONCILE, verbs=(Verb.RECONCILE,))
 def _saw_reconciled(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
     return m.outcome.kind in {Kind.OK, Kind.REPLAYED}
+
+
+@_witness(
+    "permit-refusal",
+    "A claim was refused for want of a permit.",
+    Capability.PERMITS,
+    Capability.LEASES,
+    verbs=(Verb.CLAIM,),
+)
+def _saw_permit_refusal(m: Moment, was: Slot, now: Slot, mine: bool) -> bool:
+    if m.limits.permits is None or m.outcome.kind is not Kind.REFUSED:
+        return False
+    is_live = was.intent is not None and was.intent.state not in TERMINAL
+    is_free = was.lease is None or m.now_ms >= was.lease.expiry_ms
+    return is_live and is_free and _in_hand(m, m.before) >= m.limits.permits
 
 
 @cache

@@ -181,7 +181,7 @@ class Model:
         slot = evolve(slot, approval=approval)
         if intent.state in IN_FLIGHT or self.contracts.approval is ApprovalGate.ADVISORY:
             return Taken((with_slot(world, action.key, slot),), Outcome(Kind.UNKNOWN, "noted; may have happened"))
-        slot = evolve(slot, intent=evolve(intent, state=State.DENIED), lease=None)
+        slot = evolve(slot, intent=evolve(intent, state=State.DENIED), lease=None, permit=False)
         return Taken((with_slot(world, action.key, slot),), OK)
 
     def _revoke(self, world: World, action: Action) -> Taken:
@@ -216,7 +216,7 @@ class Model:
             slot = evolve(slot, intent=evolve(intent, cancel_requested=True))
             return Taken((with_slot(world, action.key, slot),), answer)
         intent = evolve(intent, state=State.CANCELLED, cleaned=True)
-        return Taken((with_slot(world, action.key, evolve(slot, intent=intent, lease=None)),), OK)
+        return Taken((with_slot(world, action.key, evolve(slot, intent=intent, lease=None, permit=False)),), OK)
 
     # -- leases -----------------------------------------------------------------------------------------------
 
@@ -231,6 +231,8 @@ class Model:
         held = slot.lease is not None and world.now_ms < slot.lease.expiry_ms
         if held and self.contracts.fencing is not Fencing.NONE:
             return Taken((), refused("held by another"))
+        if not self._has_permit_left(world, action.key):
+            return Taken((), refused("no permit left"))
         token = slot.token_high + 1
         stages = []
         if intent.state in IN_FLIGHT and self.contracts.fencing is Fencing.SINK_AND_LEDGER:
@@ -240,13 +242,27 @@ class Model:
         if intent.state is State.DISPATCHING:
             intent = evolve(intent, state=State.UNKNOWN, in_doubt=True)
         lease = Lease(worker.name, token, world.now_ms + self._lease_ms(worker))
-        world = with_slot(world, action.key, evolve(slot, intent=intent, lease=lease, token_high=token))
+        permit = self.limits.permits is not None
+        slot = evolve(slot, intent=intent, lease=lease, token_high=token, permit=permit)
+        world = with_slot(world, action.key, slot)
         worker = evolve(
             worker,
             tokens=put(worker.tokens, action.key, token),
             results=put(worker.results, action.key, None),
         )
         return Taken((*stages, with_worker(world, action.worker, worker)), Outcome(Kind.OK, value=token))
+
+    def _has_permit_left(self, world: World, key: int) -> bool:
+        """Whether fewer *other* keys are in hand than there are permits.
+
+        A lease that has run out holds none, though its permit has not come back yet: whoever is dead or asleep must
+        not keep others from work. Nor does a send that is still on its way then: a permit bounds who may act.
+        """
+        permits = self.limits.permits
+        if permits is None:
+            return True
+        others = (slot.lease for n, slot in enumerate(world.stores.slots) if n != key)
+        return sum(lease is not None and world.now_ms < lease.expiry_ms for lease in others) < permits
 
     def _lease_ms(self, worker: Worker) -> int:
         return self.limits.other_lease_ms if worker.other_settings else self.limits.lease_ms
@@ -275,7 +291,7 @@ class Model:
             return Taken((), refused("lease is gone"))
         if slot.intent is not None and slot.intent.state is State.DISPATCHING:
             return Taken((), refused("a dispatch is in flight"))
-        return Taken((with_slot(world, action.key, evolve(slot, lease=None)),), OK)
+        return Taken((with_slot(world, action.key, evolve(slot, lease=None, permit=False)),), OK)
 
     # -- dispatch ---------------------------------------------------------------------------------------------
 
@@ -446,7 +462,7 @@ class Model:
     @staticmethod
     def _completed(slot: Slot, intent: Intent, receipt: int) -> Slot:
         intent = evolve(intent, state=State.COMPLETED, receipt=receipt, in_doubt=False)
-        return evolve(slot, intent=intent, lease=None)
+        return evolve(slot, intent=intent, lease=None, permit=False)
 
     def _settled(self, slot: Slot, intent: Intent, now_ms: int, *, final: bool) -> Slot:
         """A slot of which it is known that it has no effect and that none is in flight.
@@ -470,7 +486,7 @@ class Model:
             if approval is not None and approval.status is Grant.SPENT:
                 approval = evolve(approval, status=Grant.GRANTED)
             return evolve(slot, intent=intent, approval=approval)
-        return evolve(slot, intent=intent, lease=None)
+        return evolve(slot, intent=intent, lease=None, permit=False)
 
     def _checkpoint(self, world: World, action: Action) -> Taken:
         slot, worker = world.stores.slots[action.key], world.workers[action.worker]
@@ -547,7 +563,7 @@ class Model:
                 and world.now_ms >= intent.deadline_ms
             ):
                 intent = evolve(intent, state=State.EXPIRED)
-            slots[key] = evolve(slot, lease=None, intent=intent)
+            slots[key] = evolve(slot, lease=None, intent=intent, permit=False)
             reaped += 1
         workers = put(world.workers, action.worker, evolve(worker, view=None))
         after = World(world.now_ms, Stores(world.stores.revision, tuple(slots)), workers)

@@ -73,6 +73,8 @@ class Capability(StrEnum):
     CHECKPOINT = "checkpoint"
     RECONCILE = "reconcile"
     REAPING = "reaping"
+    PERMITS = "permits"
+    """A claim is refused while as many other keys are in hand as there are permits. It takes leases."""
 
 
 class Kind(StrEnum):
@@ -166,7 +168,8 @@ class Slot:
 
     ``token_high`` is the newest token that the ledger granted, ``fence`` the newest that the sink has seen,
     ``calls`` how many requests reached the sink, ``rejected`` how many of them had come when it first answered
-    *permanent* (0: never).
+    *permanent* (0: never). ``permit`` says that a permit was taken for the key and has not come back; it counts until
+    the lease runs out that it was taken with. Where there is no limit, none is taken.
     """
 
     intent: Intent | None = None
@@ -178,6 +181,7 @@ class Slot:
     calls: int = 0
     rejected: int = 0
     progress: Progress | None = None
+    permit: bool = False
 
 
 @frozen

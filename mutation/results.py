@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 from attrs import frozen
 
-from mutation.tree import MUTANTS
+from mutation.tree import MUTANTS, ROOT
 
 SURVIVED, NO_TESTS, LEFT_OUT, MISTYPED, REWORDED = 0, 33, 34, 37, 38
 TIMEOUTS = frozenset({36, -24, 24, 152, 255})
@@ -33,8 +35,10 @@ def kind_of(status: Status) -> str:
 
 
 def files() -> Iterator[Path]:
-    """The files in which mutmut keeps results, one a module."""
-    return iter(sorted(path for top in ("impl", "model") for path in (MUTANTS / top).rglob("*.meta")))
+    """The files in which mutmut keeps results, one a module; not those of modules that are not mutated any more."""
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]["do_not_mutate"]
+    paths = sorted(path for top in ("impl", "model") for path in (MUTANTS / top).rglob("*.meta"))
+    return (path for path in paths if not any(fnmatch(module_of(path), pattern) for pattern in told))
 
 
 def module_of(path: Path) -> str:

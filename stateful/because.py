@@ -119,6 +119,13 @@ def _lease_kept(m: Moment, was: Slot, now: Slot, key: str) -> str:
     return f"the lease of {lease.owner} on {key} ended at {m.now_ms}, before {lease.expiry_ms}" if lease else ""
 
 
+def _permits_kept(m: Moment, was: Slot, now: Slot, key: str) -> str:
+    leases = [s.lease for n, s in enumerate(m.before.slots) if f"k{n + 1}" != key]
+    others = sum(lease is not None and m.now_ms < lease.expiry_ms for lease in leases)
+    have = f"{others} other {'key was' if others == 1 else 'keys were'} in hand"
+    return f"{key} was taken in hand at {m.now_ms} while {have}, with permits for {m.limits.permits} in all"
+
+
 def _grant_kept(m: Moment, was: Slot, now: Slot, key: str) -> str:
     old, new = was.approval, now.approval
     return f"the approval of {key} was {old.status if old else 'given'} and is {new.status if new else 'gone'}"
@@ -143,5 +150,6 @@ _WORDS: dict[str, Words] = {
     "unknown-kept": _unknown_kept,
     "one-lease": _one_lease,
     "lease-kept": _lease_kept,
+    "permits-kept": _permits_kept,
     "grant-kept": _grant_kept,
 }

@@ -43,6 +43,10 @@ KILL_PARTS = 2
 FAULT_PARTS = 12
 REMOTE_WALKS, REMOTE_ORDERS = 2, 8
 """Of a subject whose processes have to be started: walks a wave, and orders of each."""
+PERMITTED_WALK_ORDERS = 150
+"""The walk's with one permit for two keys."""
+PERMITTED_WAVES = 3
+"""In every third wave the machine and the kills have one permit too."""
 LITTLE = 0.5
 """A campaign with a smaller share of a wave does not take on what cannot be made smaller."""
 SECONDS_MIN, SECONDS_MAX = 1, 86_400
@@ -217,6 +221,7 @@ def plan(
         ]
     out = []
     for wave in range(waves):
+        limited = subject.is_limited and wave % PERMITTED_WAVES == PERMITTED_WAVES - 1
         pieces = [
             ("machine", max(5, round(MACHINE_ORDERS * share)), 0),
             ("kills", KILL_PARTS, 0),
@@ -227,23 +232,23 @@ def plan(
             ("faults", max(FAULT_PARTS, round(FAULT_PARTS / share)), wave % FAULT_PARTS),
             ("attempts", 2 if share > LITTLE else 1, wave),
         ]
-        out.append(
-            [
-                Shard(
-                    engine=engine,
-                    index=wave * KILL_PARTS + part if engine == "kills" else wave,
-                    seed=shard_seed(budget.seed, engine, wave),
-                    size=size,
-                    part=part,
-                    subject=subject.name,
-                    mistake=subject.mistake,
-                    contracts=contracts,
-                    folder=folder,
-                    scratch=scratch,
-                )
-                for engine, size, part in pieces
-            ]
-        )
+        shards = [
+            Shard(
+                engine=engine,
+                index=wave * KILL_PARTS + part if engine == "kills" else wave,
+                seed=shard_seed(budget.seed, engine, wave),
+                size=size,
+                part=part,
+                subject=subject.name,
+                mistake=subject.mistake,
+                contracts=contracts,
+                folder=folder,
+                scratch=scratch,
+                permits=1 if limited and engine in {"machine", "kills"} else None,
+            )
+            for engine, size, part in pieces
+        ]
+        out.append(shards + (_with_one_permit(shards, share) if subject.is_limited else []))
     return out
 
 
@@ -263,6 +268,24 @@ def _remote(
         folder=folder,
         scratch=scratch,
     )
+
+
+def _with_one_permit(shards: list[Shard], share: float) -> list[Shard]:
+    """What a wave has besides for a subject that can be limited: its two keys compete for one permit."""
+    sizes = {
+        "walk": max(20, round(PERMITTED_WALK_ORDERS * share)),
+        "interleavings": max(10, round(SCHEDULES * share)),
+    }
+    return [
+        evolve(
+            shard,
+            seed=shard_seed(shard.seed, "permits", shard.index),
+            size=sizes[shard.engine],
+            permits=1,
+        )
+        for shard in shards
+        if shard.engine in sizes
+    ]
 
 
 @frozen
@@ -369,7 +392,8 @@ def explained(shard: Shard, tally: Tally, scratch: Path) -> Tally:
     steps = recorded(record, Alphabet(size.workers, size.keys) if size is not None else Alphabet(2, 2))
     if steps and again.failed:
         detail = f"{steps[-1].label}: the process ended ({tally.failed})"
-        tally.broken[ANSWERS.id] = Broken(ANSWERS.id, detail, steps, shard.engine, shard.index, tally.orders)
+        where = shard.engine, shard.index, tally.orders
+        tally.broken[ANSWERS.id] = Broken(ANSWERS.id, detail, steps, *where, permits=shard.permits)
         tally.failed = ""
     return tally
 
@@ -406,6 +430,7 @@ def trace_of(subject: Subject, contracts: Contracts, broken: Broken) -> Trace:
         scheduled=broken.scheduled,
         cut=broken.cut,
         attempts=broken.attempts,
+        permits=broken.permits,
     )
 
 

@@ -27,7 +27,7 @@ from model.search import (
     search,
 )
 from model.step import Model
-from model.words import TERMINAL
+from model.words import TERMINAL, Capability
 from stateful.engines.conformance import Conformance, Conformer
 from stateful.matrix import run_labels
 from stateful.order import Rig
@@ -70,8 +70,12 @@ class Explored:
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """The witnesses that no order within the bounds shows; only an exhausted search can tell."""
-        return tuple(w for w in WITNESSES if w not in self.result.witnesses)
+        """The witnesses that no order within the bounds shows; only an exhausted search can tell.
+
+        One that takes permits is none: there is no limit on what is in hand within any bounds.
+        """
+        possible = (w for w, witness in WITNESSES.items() if Capability.PERMITS not in witness.needs)
+        return tuple(w for w in possible if w not in self.result.witnesses)
 
     @property
     def exit_status(self) -> int:

@@ -20,6 +20,7 @@ import multiprocess
 from attrs import evolve, frozen
 
 from model.actions import Alphabet, Verb
+from model.contracts import Limits
 from model.properties import ANSWERS
 from stateful import medium
 from stateful.judge import Finding
@@ -93,15 +94,16 @@ def _told(trace: Trace, record: Path | None) -> tuple[Story, dict[str, bytes]]:
 
 
 def _rig(subject: Subject, trace: Trace) -> Rig:
+    limits = Limits(permits=trace.permits) if trace.permits is not None else None
     if trace.cut is not None or any(step.action.verb is Verb.POWER_CUT for step in trace.steps):
         from stateful.storage.rig import RecordingRig
 
-        return RecordingRig(subject, trace.contracts, workers=trace.workers, keys=trace.keys)
+        return RecordingRig(subject, trace.contracts, limits, workers=trace.workers, keys=trace.keys)
     if trace.scheduled is None:
-        return Rig(subject, trace.contracts, in_memory=False, workers=trace.workers, keys=trace.keys)
+        return Rig(subject, trace.contracts, limits, in_memory=False, workers=trace.workers, keys=trace.keys)
     from stateful.schedules.rig import ScheduledRig
 
-    return ScheduledRig(subject, trace.contracts, workers=trace.workers, keys=trace.keys)
+    return ScheduledRig(subject, trace.contracts, limits, workers=trace.workers, keys=trace.keys)
 
 
 def replayed(trace: Trace, times: int = 1) -> Replayed:

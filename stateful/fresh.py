@@ -16,7 +16,7 @@ from typing import Any
 from attrs import frozen
 
 from model.actions import Action, Step
-from model.contracts import Contracts
+from model.contracts import Contracts, Limits
 from model.possible import Worlds
 from model.words import Stores
 from stateful.boundaries import Gate
@@ -48,6 +48,7 @@ class Job:
     subject: str
     mistake: str
     contracts: Contracts
+    permits: int | None
     folder: Path
     now_ms: int
     heads: tuple[Head, ...]
@@ -67,6 +68,7 @@ def job_for(rig: Rig, action: Action, die_at: int) -> Job:
         subject=rig.subject.name,
         mistake=rig.subject.mistake,
         contracts=rig.model.contracts,
+        permits=rig.model.limits.permits,
         folder=rig.medium.folder,
         now_ms=rig.bench.time.now_ms,
         heads=heads,
@@ -91,7 +93,7 @@ def run_fresh(job: Job) -> tuple[int, Any]:
 
 def _rig(job: Job) -> Rig:
     subject = load_subject(job.subject, job.mistake, probe=False)
-    rig = Rig(subject, job.contracts, in_memory=False, folder=job.folder)
+    rig = Rig(subject, job.contracts, Limits(permits=job.permits), in_memory=False, folder=job.folder)
     rig.bench.time.now_ms = job.now_ms
     rig.bench.processes = [rig.bench.new_process(head.name) for head in job.heads]
     for process, head in zip(rig.bench.processes, job.heads, strict=True):

@@ -164,7 +164,9 @@ class Judge:
         if prop is None:
             return None
         left = [
-            f"k{n + 1} is {s.intent.state}" + (f", leased to {s.lease.owner}" if s.lease else "")
+            f"k{n + 1} is {s.intent.state}"
+            + (f", leased to {s.lease.owner}" if s.lease else "")
+            + (", and has not given its permit back" if s.permit else "")
             for n, s in enumerate(self.stores.slots)
             if s.intent and not prop.holds(moment, s, s, False)
         ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -16,11 +17,12 @@ from model.actions import Step, Verb
 from model.contracts import Contracts
 from model.properties import CONFORMS
 from stateful import medium
+from stateful.children import die_with_parent
 from stateful.shard import ENGINES, Shard, shard_seed
 from stateful.shortest import Shortest, shortest
 from stateful.subject import DEFAULT_SUBJECT, load_subject
 from stateful.verdict import Broken, Tally
-from stateful.workers import Interrupted, run_shards
+from stateful.workers import Interrupted, run_shards, terminating
 
 ORDERS = {"walk": 3_000, "machine": 400, "kills": 1, "interleavings": 100, "faults": 8, "power": 1, "attempts": 2}
 """The most that an engine tries: orders; for kills one whole catalogue; for interleavings schedules of a program; for
@@ -97,32 +99,38 @@ def mistake_table(
             raise UnknownMistakeError(one)
     scratch = medium.fast_folder("survives-run-")
     try:
-        rows = _rows([(one, engines_for(one, asked)) for one in chosen], seed, workers, scratch)
-        if not asked:
-            rows = _second_opinions(rows, seed, workers, scratch)
-        return searched(rows, workers, scratch) if search else rows
+        rows, ended = _rows([(one, engines_for(one, asked)) for one in chosen], seed, workers, scratch)
+        if not asked and not ended:
+            rows, ended = _second_opinions(rows, seed, workers, scratch)
+        return searched(rows, workers, scratch) if search and not ended else rows
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _rows(names: Sequence[tuple[str, tuple[str, ...]]], seed: int, workers: int, scratch: Path) -> list[Row]:
+def _rows(
+    names: Sequence[tuple[str, tuple[str, ...]]], seed: int, workers: int, scratch: Path
+) -> tuple[list[Row], bool]:
+    """A row for each mistake and its engines; True if somebody has ended it before the last."""
     shards = [_shard(one, engine, seed, scratch) for one, engines in names for engine in engines]
+    ended = False
     try:
         tallies = run_shards(shards, workers, time.monotonic() + SECONDS_MAX, None, [])
     except Interrupted as stop:
         tallies = [*stop.tallies, *(Tally(s.engine) for s in shards[len(stop.tallies) :])]
+        ended = True
     left = iter(tallies)
-    return [row_of(one, [next(left) for _ in engines]) for one, engines in names]
+    return [row_of(one, [next(left) for _ in engines]) for one, engines in names], ended
 
 
-def _second_opinions(rows: list[Row], seed: int, workers: int, scratch: Path) -> list[Row]:
+def _second_opinions(rows: list[Row], seed: int, workers: int, scratch: Path) -> tuple[list[Row], bool]:
     """The same, but that another engine was tried wherever one alone caught what is not said to need it."""
     alone = [(r.id, (SECOND,)) for r in rows if len(r.caught) == 1 and not r.shown_by]
-    more = {r.id: r for r in _rows(alone, seed, workers, scratch)}
+    tried, ended = _rows(alone, seed, workers, scratch)
+    more = {r.id: r.caught for r in tried}
     return [
-        evolve(r, caught=_best_first([*r.caught, *more[r.id].caught]), ran=(*r.ran, SECOND)) if r.id in more else r
+        evolve(r, caught=_best_first([*r.caught, *more[r.id]]), ran=(*r.ran, SECOND)) if r.id in more else r
         for r in rows
-    ]
+    ], ended
 
 
 def _shard(mistake: str, engine: str, seed: int, scratch: Path) -> Shard:
@@ -179,14 +187,22 @@ def _caught(tally: Tally, broken: Broken) -> Caught:
 
 
 def searched(rows: list[Row], workers: int, scratch: Path) -> list[Row]:
-    """The rows, each with what a search of all orders shorter than its own came to, where it has one to search."""
+    """The rows, each with what a search of all orders shorter than its own came to, where it has one to search.
+
+    Ctrl-C ends it with what there is.
+    """
     wanted = [(r.id, r.searchable, r.caught[0].property_id == CONFORMS.id) for r in rows if r.searchable]
-    with ProcessPoolExecutor(workers, get_context("spawn"), _scratch_is, (scratch,)) as pool:
-        found = dict(zip((id_ for id_, *_ in wanted), pool.map(_searched, wanted), strict=True))
+    found: dict[str, Shortest] = {}
+    with suppress(KeyboardInterrupt), terminating(), get_context("spawn").Pool(workers, _is_born, (scratch,)) as pool:
+        for (id_, *_), one in zip(wanted, pool.imap(_searched, wanted), strict=True):
+            found[id_] = one
     return [evolve(r, shortest=found.get(r.id)) for r in rows]
 
 
-def _scratch_is(scratch: Path) -> None:
+def _is_born(scratch: Path) -> None:
+    """In a process of the pool: it leaves Ctrl-C to its parent, and does not outlive it."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     medium.scratch = scratch
 
 

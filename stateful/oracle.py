@@ -36,6 +36,7 @@ _LEDGER_SQL = (
     " FROM meta LEFT JOIN intents i LEFT JOIN approvals a ON a.key = i.key LEFT JOIN leases l ON l.key = i.key"
 )
 _EFFECTS_SQL = "SELECT key, payload, token, at_ms, receipt FROM effects ORDER BY id"
+_PERMITS_SQL = "SELECT key FROM permits"
 _KEYS_SQL = "SELECT key, calls, fence, rejected FROM keys"
 LEDGER_FILE = "ledger.sqlite3"
 CHECKPOINT_FILE = ("checkpoint", "checkpoint.json")
@@ -100,6 +101,7 @@ class Oracle:
         self.generation = medium.generation
         self._names = [key_name(k) for k in range(model.keys)]
         self._approver_digest = _DIGESTS
+        self._is_limited = model.limits.permits is not None
         try:
             self._ledger = medium.look(medium.folder / LEDGER_FILE) if ledger else None
             self._sink = medium.look(medium.folder / SINK_FILE)
@@ -118,6 +120,7 @@ class Oracle:
         """Forget what was read: the stores have been put back."""
         self._stamps: tuple[Any, ...] = (None, None, None)
         self._rows: dict[Any, Any] = {}
+        self._permits: set[Any] = set()
         self._effects: list[Any] = []
         self._counts: dict[Any, Any] = {}
         self._marks: dict[str, Any] = {}
@@ -155,6 +158,8 @@ class Oracle:
                 self._rows = {row[0]: row for row in rows if row[0] is not None}
                 self._orphans = _orphans(rows)
                 self._ever.update(self._rows)
+                if self._is_limited:
+                    self._permits = {row[0] for row in ledger.rows(_PERMITS_SQL)}
             if stamps[1] != old[1]:
                 self._effects = sink.rows(_EFFECTS_SQL).fetchall()
                 self._counts = {row[0]: row[1:] for row in sink.rows(_KEYS_SQL)}
@@ -173,7 +178,7 @@ class Oracle:
         return self._stores
 
     def _refuse_strangers(self) -> None:
-        keys = {*self._rows, *self._counts, *self._marks, *(e[0] for e in self._effects)}
+        keys = {*self._rows, *self._permits, *self._counts, *self._marks, *(e[0] for e in self._effects)}
         strange = sorted(map(str, keys.difference(self._names)))
         if strange:
             raise StrayError(f"there are rows under keys that nobody used: {', '.join(strange)}")
@@ -184,7 +189,8 @@ class Oracle:
         slots = list(self._stores.slots)
         for index, name in enumerate(self._names):
             mine = [e for e in self._effects if e[0] == name]
-            raw = (self._rows.get(name), mine, self._counts.get(name, (0, 0, 0)), self._marks.get(name))
+            counts, mark = self._counts.get(name, (0, 0, 0)), self._marks.get(name)
+            raw = (self._rows.get(name), mine, counts, mark, name in self._permits)
             if raw != self._raw[index]:
                 self._raw[index] = raw
                 slot = _slot(*raw)
@@ -203,7 +209,7 @@ class Oracle:
             raise DamagedError(f"the checkpoint is torn: {checkpoint[:80]!r}") from error
 
 
-def _slot(row: Any, effects: list[Any], counts: tuple[int, int, int], progress: Any) -> Slot:
+def _slot(row: Any, effects: list[Any], counts: tuple[int, int, int], progress: Any, permit: bool) -> Slot:
     calls, fence, rejected = counts
     receipts = [e[4] for e in effects]
     intent, approval, lease, token_high = None, None, None, 0
@@ -234,6 +240,7 @@ def _slot(row: Any, effects: list[Any], counts: tuple[int, int, int], progress: 
         progress=Progress(_whole(progress["token"], "checkpoint's token"), _ordinal(progress["receipt"], receipts))
         if progress
         else None,
+        permit=permit,
     )
 
 

@@ -87,7 +87,7 @@ class Rig:
         keys: int = 2,
     ) -> None:
         self.subject = subject
-        self.model = Model(subject.relaxed(contracts), limits or Limits(), workers, keys)
+        self.model = Model(subject.relaxed(contracts), subject.limited(limits), workers, keys)
         self.medium = self._new_medium(in_memory=in_memory, folder=folder)
         self.bench = self._new_bench(SharedTimeAcrossProcesses() if across_processes else SharedTime())
         self.judge = Judge(self.model, subject.capabilities)

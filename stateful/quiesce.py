@@ -2,11 +2,14 @@
 
 What is left to do is worked out from what is stored, with the ordinary actions, so that it is judged like any other
 step. A human who does not answer is no defect: an intent that only waits for approval runs into its deadline.
+
+Where permits are limited a lease that has run out is taken over without a sweep before it: a permit has to come back by
+itself, as time goes by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from model.step import Model
 from model.words import IN_FLIGHT, TERMINAL, Capability, Grant, Slot, State, World
@@ -53,6 +56,14 @@ def _approved(world: World, slot: Slot) -> bool:
     )
 
 
+def _outwaited(judge: Judge, keys: Iterable[int]) -> Iterator[str]:
+    """Let the leases of some keys run out."""
+    for key in keys:
+        lease = judge.world.stores.slots[key].lease
+        if lease is not None and judge.world.now_ms < lease.expiry_ms:
+            yield f"advance k{key + 1} lease"
+
+
 def _finish(judge: Judge, name: str, key: int) -> Iterator[str]:
     """Take over one key, find out what became of it, and bring it to an end."""
 
@@ -63,10 +74,9 @@ def _finish(judge: Judge, name: str, key: int) -> Iterator[str]:
         intent = slot().intent
         return intent.state if intent else None
 
-    lease = slot().lease
-    if lease is not None and judge.world.now_ms < lease.expiry_ms:
-        yield f"advance {name} lease"
-    if Capability.REAPING in judge.capabilities:
+    limited = judge.model.limits.permits is not None
+    yield from _outwaited(judge, range(judge.model.keys) if limited else (key,))
+    if Capability.REAPING in judge.capabilities and (not limited or state() in TERMINAL):
         yield from ("reap_read w1", "reap_apply w1")
     yield f"claim w1 {name}"
     if state() in IN_FLIGHT and Capability.RECONCILE in judge.capabilities:

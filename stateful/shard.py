@@ -15,7 +15,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from model.actions import Alphabet, Step
-from model.contracts import Contracts
+from model.contracts import Contracts, Limits
 from model.properties import ANSWERS
 from stateful import medium
 from stateful.order import Rig
@@ -81,11 +81,14 @@ class Shard:
     """The one program that an engine which schedules is to run, instead of its part."""
     scripts: NamedScripts | None = None
     """What an engine on a virtual clock is to run, instead of its part."""
+    permits: int | None = None
+    """How many keys may be in hand at once; None for no limit, or for that of the subject's mistake."""
 
     @property
     def name(self) -> str:
-        """``walk[3]``."""
-        return f"{self.engine}[{self.index}]"
+        """``walk[3]``, or ``walk[3] with permits=1``."""
+        limit = f" with permits={self.permits}" if self.permits is not None else ""
+        return f"{self.engine}[{self.index}]{limit}"
 
 
 def shard_seed(seed: int, engine: str, wave: int) -> int:
@@ -142,7 +145,7 @@ def _run(shard: Shard, report: Callable[[Tally], None] | None) -> Tally:
             return tally
         started = time.monotonic()
         for property_id, broken in list(tally.broken.items()):
-            tally.broken[property_id] = reduced(rig, broken)
+            tally.broken[property_id] = evolve(reduced(rig, broken), permits=rig.model.limits.permits)
         tally.reducing_seconds = time.monotonic() - started
     return tally
 
@@ -164,26 +167,27 @@ def _run_attempts(shard: Shard, subject: Subject, tally: Tally, report: Callable
 
 
 def _rig(shard: Shard, subject: Subject) -> Rig:
+    limits = Limits(permits=shard.permits) if shard.permits is not None else None
     if shard.engine == "interleavings":
         from stateful.schedules.rig import ScheduledRig
 
         size = shard.program or NamedProgram("", keys=2)
-        return ScheduledRig(subject, shard.contracts, workers=size.workers, keys=size.keys)
+        return ScheduledRig(subject, shard.contracts, limits, workers=size.workers, keys=size.keys)
     if shard.engine == "faults":
         from stateful.failing.rig import FaultRig
 
-        return FaultRig(subject, shard.contracts)
+        return FaultRig(subject, shard.contracts, limits)
     if shard.engine in {"power", "machine"}:
         from stateful.storage.rig import RecordingRig
 
         try:
-            return RecordingRig(subject, shard.contracts)
+            return RecordingRig(subject, shard.contracts, limits)
         except UnsupportedStorageError:
             if shard.engine == "power":
                 raise
     forks = shard.engine == "kills"
     in_memory = shard.engine == "walk" and not subject.is_remote
-    return Rig(subject, shard.contracts, in_memory=in_memory, across_processes=forks)
+    return Rig(subject, shard.contracts, limits, in_memory=in_memory, across_processes=forks)
 
 
 def _run_engine(shard: Shard, rig: Rig, tally: Tally) -> None:
@@ -240,7 +244,7 @@ def reduced(rig: Rig, broken: Broken) -> Broken:
 
         return broken if hangs else reduced_program(rig, broken)
     done = Reducer(rig, broken.property_id, HANG_RUNS_MAX).reduce(broken.steps) if hangs else None
-    done = done or Reducer(rig, broken.property_id).reduce(broken.steps)
+    done = done or Reducer(rig, broken.property_id, leaps=not rig.subject.is_remote).reduce(broken.steps)
     if not done.minimal and done.steps == broken.steps:
         return evolve(broken, minimal=False, runs=done.runs)
     return evolve(broken, steps=done.steps, detail=done.detail, minimal=done.minimal, runs=done.runs)

@@ -27,8 +27,8 @@ from stateful.subject import Subject
 from stateful.whereabouts import Whereabouts
 
 Order = tuple[Step, ...]
-STEPS_MAX = 120_000
-"""So many executed steps a search may take: half a minute on an idle core, and all orders of four steps or fewer."""
+STEPS_MAX = 60_000
+"""So many executed steps a search may take: a quarter of a minute on an idle core, and all orders of four steps."""
 BOUNDARIES_MAX = 200
 RIGHT_AFTER = "right after it"
 

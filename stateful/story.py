@@ -128,7 +128,8 @@ def describe(trace: Trace) -> str:
     """A trace's subject, mistake and weakened contracts in one line."""
     weak = ",".join(f"{name}={value}" for name, value in trace.contracts.weakened().items())
     mistake = f" with mistake {trace.mistake}" if trace.mistake else ""
-    return f"{trace.subject}{mistake}, contracts {weak or 'default'}"
+    permits = f", {counted(trace.permits, 'permit')}" if trace.permits is not None else ""
+    return f"{trace.subject}{mistake}, contracts {weak or 'default'}{permits}"
 
 
 def tell(rig: Rig, trace: Trace) -> Story:
@@ -258,6 +259,8 @@ def _row_changes(was: Slot, now: Slot) -> Iterator[str]:
     if was.lease != now.lease:
         lease = now.lease
         yield f"lease {lease.token} of {lease.owner} until {lease.expiry_ms}" if lease else "no lease"
+    if was.permit != now.permit:
+        yield "permit taken" if now.permit else "permit back"
     if was.progress != now.progress:
         yield f"checkpoint receipt {now.progress.receipt or 'missing'}" if now.progress else "no checkpoint"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from model.contracts import ApprovalGate, Contracts, Deadline, Fencing, contracts_from
+from model.contracts import ApprovalGate, Contracts, Deadline, Fencing, Limits, contracts_from
 from model.words import Capability
 from stateful.clash import OUR_PACKAGES, shadow_in
 from stateful.spoken import clean, raised, shown
@@ -46,6 +46,18 @@ class Subject:
     capabilities: frozenset[Capability]
     is_remote: bool = False
     """Whether its processes are real ones, of a program that speaks the adapter protocol."""
+    permits: int | None = None
+    """How many permits its mistake takes to show, if it takes a limit."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether it can be given a limit on what is in hand at once."""
+        return frozenset({Capability.PERMITS, Capability.LEASES}) <= self.capabilities
+
+    def limited(self, limits: Limits | None) -> Limits:
+        """The limits to run it under: those given, or its own; no permits where it has no part for them."""
+        chosen = limits if limits is not None else Limits(permits=self.permits)
+        return chosen if self.is_limited else evolve(chosen, permits=None)
 
     @property
     def has_ledger(self) -> bool:
@@ -142,19 +154,21 @@ def load_subject(
     make = getattr(module, class_name, None)
     if make is None:
         raise SubjectError(f"subject {name!r}: module {module_name!r} has no {class_name!r}; check the spelling")
+    permits = None
     if mistake:
-        make = _with_mistake(make, name, mistake)
-    return Subject(name, mistake, make, _capabilities(make, name))
+        make, permits = _with_mistake(name, mistake)
+    return Subject(name, mistake, make, _capabilities(make, name), permits=permits)
 
 
-def _with_mistake(make: Any, name: str, mistake: str) -> Any:
-    from impl.mistakes import seeded
+def _with_mistake(name: str, mistake: str) -> tuple[Any, int | None]:
+    """The class with the mistake, and how many permits that takes to show."""
+    from impl.mistakes import MISTAKES, seeded
 
     if name != DEFAULT_SUBJECT:
         raise SubjectError(
             f"mistake {mistake!r} is seeded into {DEFAULT_SUBJECT}, not into {name!r}; drop one of them"
         )
-    return seeded(mistake)
+    return seeded(mistake), MISTAKES[mistake].permits
 
 
 def _capabilities(make: Any, name: str) -> frozenset[Capability]:

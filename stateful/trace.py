@@ -22,10 +22,11 @@ from stateful.schedules.program import Scheduled
 from stateful.schedules.written import ScheduleError, schedule_from_json, schedule_to_json
 
 FORMAT = "survives-trace"
-VERSION = 4
-"""Of a trace of attempts; one with a power cut is written as version 3, one with lanes as version 2, others as version
-1, which older ones read."""
+VERSION = 5
+"""Of a trace with a limit on permits; one of attempts is written as version 4, one with a power cut as version 3, one
+with lanes as version 2, others as version 1, which older ones read."""
 SURVIVED = "survived"
+PERMITS = "permits"
 FIELDS = (
     "format",
     "version",
@@ -34,6 +35,7 @@ FIELDS = (
     "contracts",
     "workers",
     "keys",
+    PERMITS,
     "steps",
     *written.FIELDS,
     CUT,
@@ -42,6 +44,7 @@ FIELDS = (
 )
 KILL_AT_MAX = 10_000
 """No operation has nearly as many boundaries."""
+PERMITS_MAX = 1_000
 COUNT_MAX = 9
 """Labels have one digit for a worker and a key."""
 
@@ -57,7 +60,7 @@ class Trace:
     ``expect`` is the identifier of the property that it breaks, or ``survived``. ``mistake`` names the seeded mistake
     that the subject had, or is empty. With ``scheduled``, the steps lead up to lanes that run side by side; with
     ``cut``, the power fails in the middle of them. With ``attempts`` there are no steps: one operation is run on a
-    virtual clock.
+    virtual clock. ``permits`` is how many keys may be in hand at once, None where there is no limit.
     """
 
     subject: str
@@ -70,18 +73,26 @@ class Trace:
     scheduled: Scheduled | None = None
     cut: Cut | None = None
     attempts: Plan | None = None
+    permits: int | None = None
+
+    @property
+    def version(self) -> int:
+        """The first version that has all that this trace has."""
+        parts = ((5, self.permits), (4, self.attempts), (3, self.cut), (2, self.scheduled))
+        return next((version for version, part in parts if part is not None), 1)
 
     def to_json(self) -> dict[str, Any]:
         """The trace as a JSON document."""
         lanes = schedule_to_json(self.scheduled, step_to_json) if self.scheduled is not None else {}
         return {
             "format": FORMAT,
-            "version": 4 if self.attempts is not None else 3 if self.cut is not None else 2 if lanes else 1,
+            "version": self.version,
             "subject": self.subject,
             "mistake": self.mistake,
             "contracts": self.contracts.to_json(),
             "workers": self.workers,
             "keys": self.keys,
+            **({PERMITS: self.permits} if self.permits is not None else {}),
             "steps": [step_to_json(s) for s in self.steps],
             **lanes,
             **({CUT: self.cut.to_json()} if self.cut is not None else {}),
@@ -222,17 +233,19 @@ def trace_from_json(document: Any) -> Trace:
         mistake=document.get("mistake", ""),
         workers=workers,
         keys=keys,
+        permits=_count(document, PERMITS, PERMITS_MAX) if PERMITS in document else None,
     )
     return _with_more(trace, document, version)
 
 
 def _with_more(trace: Trace, document: dict[str, Any], version: int) -> Trace:
-    """The trace with its lanes, or its power cut, if it has some."""
+    """The trace with its lanes, or its power cut, if it has some; where the version knows all that there is."""
     has_lanes = "lanes" in document or "schedule" in document
     kinds = (
         (' "lanes" and no "schedule"', has_lanes, 2),
         (' "cut"', CUT in document, 3),
         (' "attempts"', ATTEMPTS in document, 4),
+        (' "permits"', PERMITS in document, 5),
     )
     for name, has, since in kinds:
         if has and version < since:
@@ -240,9 +253,9 @@ def _with_more(trace: Trace, document: dict[str, Any], version: int) -> Trace:
     if version == 4 and ATTEMPTS not in document:
         raise TraceError('a trace of version 4 is one of attempts, and has no "attempts"; the file is torn')
     if ATTEMPTS in document:
-        if has_lanes or CUT in document or trace.steps:
+        if has_lanes or CUT in document or trace.steps or PERMITS in document:
             raise TraceError(
-                'a trace of attempts has neither steps, nor lanes, nor a cut; take them out, or "attempts"'
+                'a trace of attempts has neither steps, nor lanes, nor a cut, nor permits; take them out, or "attempts"'
             )
         return evolve(trace, attempts=plan_from_json(document[ATTEMPTS]))
     if has_lanes and CUT in document:
@@ -272,8 +285,8 @@ def _refuse_strangers(document: dict[str, Any]) -> None:
             raise TraceError(f"there is no field {name!r}; {remedy}")
 
 
-def _count(document: dict[str, Any], name: str) -> int:
+def _count(document: dict[str, Any], name: str, most: int = COUNT_MAX) -> int:
     value = document.get(name, 2)
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= COUNT_MAX:
-        raise TraceError(f'"{name}" is {value!r}; it is a number from 1 to {COUNT_MAX}')
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise TraceError(f'"{name}" is {value!r}; it is a number from 1 to {most:,}')
     return value

@@ -60,6 +60,8 @@ class Broken:
     """The power cut that came in the middle of them, if one did."""
     attempts: Plan | None = None
     """What an operation's attempts met, if it was run on a virtual clock; there are no steps then."""
+    permits: int | None = None
+    """How many keys could be in hand at once, if there was a limit."""
 
     @property
     def length(self) -> int:
@@ -69,15 +71,16 @@ class Broken:
         return len(self.steps) + beside + (self.cut is not None) + tried
 
     @property
-    def rank(self) -> tuple[bool, bool, int, bool, tuple[str, ...], int]:
-        """What makes one trace better than another: it replays, is shorter, has no lanes, is first in the alphabet.
+    def rank(self) -> tuple[bool, bool, int, bool, bool, tuple[str, ...], int]:
+        """What makes a trace better than another: it replays, is shorter, has no limit, no lanes, comes first by name.
 
         What broke when storage failed has for a trace only what led up to it. An order of actions says more than an
         operation's answers and events, which begin where much has been done already.
         """
         only_leads_up = self.engine == "faults"
         labels = tuple(s.label for s in self.steps)
-        return only_leads_up, self.attempts is not None, self.length, self.scheduled is not None, labels, self.shard
+        has_more = self.permits is not None, self.scheduled is not None
+        return only_leads_up, self.attempts is not None, self.length, *has_more, labels, self.shard
 
 
 @define

@@ -27,7 +27,8 @@ from aiq import (
 )
 from aiq.leases import LeaseLostError
 
-TTL_MS = 1000
+TTL_MS = 4000
+"""A worker that is held before a statement renews nothing, and is held for less than this."""
 EFFECTS = "docs/effects.md, "
 ENDS = ("CallSucceeded", "RunCancelled")
 

@@ -15,6 +15,7 @@ from impl.mistakes import (  # noqa: F401 - a module that is imported has regist
     leases,
     outcomes,
     payloads,
+    permits,
     power,
     races,
     reaping,

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 _NO_BATCH: Final = "the dispatcher takes one key at a time: it has neither batches nor joins"
-_NO_POOL: Final = "the dispatcher has no permits or slots that an intent could hold or wait for"
 
 LEFT_OUT: Final[dict[str, str]] = {
-    "M029": _NO_POOL,
-    "M030": _NO_POOL,
     "M043": _NO_BATCH,
     "M048": "an intent is its own queue entry: there is no second place that it must be put into",
     "M052": _NO_BATCH,
@@ -19,7 +16,7 @@ LEFT_OUT: Final[dict[str, str]] = {
     "M064": "a key's result stands in the key's own row: there is no journal whose slots could be taken in turn",
     "M074": "the operation key is the caller's, principal and operation included: there is no scope to forget",
     "M086": "a grant names its key and its digest: there is no list in which a position could stand for it",
-    "M134": _NO_POOL,
+    "M134": "an intent has neither parent nor children: there is none that it could hold a permit for while it waits",
     "M135": "an approval is found by its operation key: there are no prompts with identifiers of their own",
 }
 """Identifier -> why there is no such mistake here."""

@@ -99,7 +99,7 @@ class CompensatesTheUnknown(Ledger):
         answer = super()._cancel(now_ms, key)
         if answer.kind is Kind.UNKNOWN:
             self._execute(self.CANCEL, (key,))
-            self._execute(self.DROP_LEASE, (key,))
+            self._end_lease(key, "cancel")
         return answer
 
 

@@ -9,6 +9,7 @@ from impl.mistakes.registry import mistake
 from impl.protocol import Json
 from impl.sqlite import Ledger
 from impl.sqlite.rows import Entry
+from impl.sqlite.rules import Operation
 
 
 @mistake("M065", "K11", "A second submission with another payload replaces the first.", breaks="right-payload")
@@ -44,8 +45,8 @@ class LoserTidiesUp(Ledger):
 class DigestOfChangedPayload(Ledger):
     """A retry of the very same wish is not known any more."""
 
-    def _complete(self, entry: Entry, receipt: str) -> None:
-        super()._complete(entry, receipt)
+    def _complete(self, entry: Entry, receipt: str, operation: Operation) -> None:
+        super()._complete(entry, receipt, operation)
         digest = self._digest({"payload": self._sent_payload(entry), "receipt": receipt})
         self._execute("UPDATE intents SET digest = ? WHERE key = ?", (digest, entry.key))
 

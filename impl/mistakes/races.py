@@ -164,3 +164,20 @@ class NoLock(Ledger):
 
     def _transact(self, work: Callable[Concatenate[int, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         return work(self._now_ms(), *args, **kwargs)
+
+
+@mistake(
+    "M221",
+    "K09",
+    "A claim counts the permits that are taken, and is granted in the next transaction.",
+    breaks="permits-kept",
+    shown_by="interleavings",
+    permits=1,
+)
+class CountThenTake(Ledger):
+    """Two claims count the same permits before either has taken the last one."""
+
+    def _permits_of_others(self, key: str, now_ms: int) -> int:
+        count = super()._permits_of_others(key, now_ms)
+        _anew(self)
+        return count

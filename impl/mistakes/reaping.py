@@ -35,7 +35,7 @@ class ReapedWithoutToken(Ledger):
 
     def _reap_one(self, now_ms: int, seen: Overdue) -> bool:
         if not super()._reap_one(now_ms, seen):
-            self._execute(self.DROP_LEASE, (seen.key,))
+            self._end_lease(seen.key, "reap")
         return True
 
 

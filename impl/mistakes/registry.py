@@ -41,6 +41,8 @@ class Mistake:
     """What alone shows it: operations that run inside one another (``interleavings``), storage that fails (``faults``),
     a power cut (``power``), or a runner at its awaits (``attempts``). Empty where whole operations do, one after the
     other."""
+    permits: int | None = None
+    """How many permits there must be for it to show; None where it shows without a limit."""
     under: str = ""
     """The contract's choice without which it makes no difference, such as ``attempt_timeout=thread``; empty for none."""
 
@@ -50,14 +52,22 @@ REGISTERED: dict[str, Mistake] = {}
 
 
 def mistake(
-    id_: str, kind: str, sentence: str, *, breaks: str, shown_by: str = "", under: str = ""
+    id_: str,
+    kind: str,
+    sentence: str,
+    *,
+    breaks: str,
+    shown_by: str = "",
+    permits: int | None = None,
+    under: str = "",
 ) -> Callable[[Part], Part]:
     """Register the class below as a mistake. Raises ValueError where the identifier is taken."""
 
     def register(part: Part) -> Part:
         if id_ in REGISTERED:
             raise ValueError(f"mistake {id_} is seeded twice; give {part.__name__} an identifier of its own")
-        REGISTERED[id_] = Mistake(id_, kind, sentence, breaks, partial(_dispatcher_with, part), shown_by, under)
+        make = partial(_dispatcher_with, part)
+        REGISTERED[id_] = Mistake(id_, kind, sentence, breaks, make, shown_by, permits, under)
         return part
 
     return register

@@ -92,7 +92,7 @@ class Attempts(Book):
         if not self._may_acknowledge(entry, token):
             return LEASE_GONE
         if answer.receipt:
-            self._complete(entry, answer.receipt)
+            self._complete(entry, answer.receipt, "acknowledge")
         elif not self._is_in_flight(entry, "acknowledge"):
             return NOTHING_IN_FLIGHT
         elif self._says_nothing(answer) or entry.in_doubt:
@@ -101,10 +101,10 @@ class Attempts(Book):
             self._settle(entry, now_ms, "acknowledge", final=self._is_final(answer))
         return OK
 
-    def _complete(self, entry: Entry, receipt: str) -> None:
+    def _complete(self, entry: Entry, receipt: str, operation: Operation) -> None:
         self._execute(self.COMPLETE, (receipt, entry.key))
         if entry.lease_token:
-            self._execute(self.DROP_LEASE, (entry.key,))
+            self._end_lease(entry.key, operation)
 
     def _settle(self, entry: Entry, now_ms: int, operation: Operation, *, final: bool) -> None:
         """End an intent that has no effect and none in flight, or let it wait for another attempt."""
@@ -113,7 +113,7 @@ class Attempts(Book):
         self._execute(self.SETTLE, (state.value, cleaned, entry.key))
         if state is not State.PENDING:
             if entry.lease_token:
-                self._execute(self.DROP_LEASE, (entry.key,))
+                self._end_lease(entry.key, operation)
         elif self._gives_back(entry):
             self._execute(self.SET_APPROVAL, (Grant.GRANTED.value, entry.key))
 
@@ -151,7 +151,7 @@ class Attempts(Book):
         if isinstance(entry, Answer):
             return entry
         if found.verdict in _FOUND:
-            self._complete(entry, found.receipt)
+            self._complete(entry, found.receipt, "reconcile")
             return Answer(Kind.REPLAYED, receipt=found.receipt)
         # Another payload's effect under this key: no further attempt can succeed.
         self._settle(entry, now_ms, "reconcile", final=final or found.verdict is Verdict.CONFLICT)

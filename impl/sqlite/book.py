@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Concatenate, Final
 from impl.protocol import Answer, Site
 from impl.sqlite.checkpoint import CheckpointFile
 from impl.sqlite.errors import BusyStoreError, DamagedStoreError, UnavailableStoreError, UncertainStoreError
-from impl.sqlite.rows import ONE_ENTRY, SCHEMA, Entry
-from impl.sqlite.rules import Rules
+from impl.sqlite.rows import ONE_ENTRY, PERMITS, SCHEMA, Entry
+from impl.sqlite.rules import Operation, Rules
 from impl.sqlite.store import P, Store, T, code_of, roll_back
 from model.words import Kind
 
@@ -22,6 +22,8 @@ LEASE_GONE: Final = Answer(Kind.REFUSED, "lease is gone")
 NO_ANSWER: Final = Answer(Kind.UNKNOWN, "no answer")
 BUSY: Final = Answer(Kind.REFUSED, "busy")
 MAY_BE_STORED: Final = Answer(Kind.UNKNOWN, "may have been stored")
+
+HAS_PERMITS: Final = "SELECT 1 FROM sqlite_master WHERE name = 'permits'"
 
 _WRITE_FAILED = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE})
 
@@ -37,13 +39,14 @@ class Book(Rules, Store):
     SCHEMA: ClassVar[tuple[str, ...]] = SCHEMA
 
     DROP_LEASE: ClassVar[str] = "DELETE FROM leases WHERE key = ?"
+    RETURN_PERMIT: ClassVar[str] = "DELETE FROM permits WHERE key = ?"
     DOUBT: ClassVar[str] = "UPDATE intents SET state = 'unknown', in_doubt = 1 WHERE key = ?"
     END: ClassVar[str] = "UPDATE intents SET state = ? WHERE key = ?"
     SET_APPROVAL: ClassVar[str] = "UPDATE approvals SET status = ? WHERE key = ?"
 
     def __init__(self, site: Site) -> None:
         Rules.__init__(self, site)
-        self._looked: list[tuple[str, tuple[str, ...], Any]] = []
+        self._looked: list[tuple[str, tuple[Any, ...], Any]] = []
         self._is_unsettled = False
         Store.__init__(self, site.folder / "ledger.sqlite3", site.connect, site.clock, site.contracts.durability)
 
@@ -78,11 +81,22 @@ class Book(Rules, Store):
         row = self._look(ONE_ENTRY, (key,))
         return None if row is None else Entry._make(row)
 
-    def _look(self, sql: str, arguments: tuple[str, ...] = ()) -> Any:
+    def _look(self, sql: str, arguments: tuple[Any, ...] = ()) -> Any:
         """The one row of a query, or None; kept until the transaction has ended, see ``_is_undone``."""
         row = self._execute(sql, arguments).fetchone()
         self._looked.append((sql, arguments, row))
         return row
+
+    # -- what every end of a lease does -----------------------------------------------------------------------
+
+    def _end_lease(self, key: str, operation: Operation) -> None:
+        """Drop a lease, and give back the permit that was taken with it."""
+        self._execute(self.DROP_LEASE, (key,))
+        if self._is_limited:
+            self._return_permit(key, operation)
+
+    def _return_permit(self, key: str, operation: Operation) -> None:
+        self._execute(self.RETURN_PERMIT, (key,))
 
     # -- when a commit fails ----------------------------------------------------------------------------------
 
@@ -121,6 +135,19 @@ class Book(Rules, Store):
         """
         mode: str = self._execute("PRAGMA journal_mode").fetchone()[0]
         return mode == "wal"
+
+    # -- when the limit is new --------------------------------------------------------------------------------
+
+    def _extend(self, connection: sqlite3.Connection) -> None:
+        """The table of permits, where there is a limit: a ledger without one does not pay for it."""
+        if not self._is_limited or connection.execute(HAS_PERMITS).fetchone():
+            return
+
+        def create() -> None:
+            for statement in PERMITS:
+                connection.execute(statement)
+
+        self._under_lock(connection, create)
 
     # -- when there is no ledger ------------------------------------------------------------------------------
 

@@ -99,7 +99,7 @@ class Intents(Book):
         if self._is_in_flight(entry, "decide") or not self._approvals_are_asked_for:
             return NOTED
         self._execute(self.END, (State.DENIED.value, entry.key))
-        self._execute(self.DROP_LEASE, (entry.key,))
+        self._end_lease(entry.key, "decide")
         return OK
 
     def _revoke(self, now_ms: int, decision: Decision) -> Answer:
@@ -167,5 +167,5 @@ class Intents(Book):
                 self._execute(self.REQUEST_CANCEL, (key,))
             return NOTED
         self._execute(self.CANCEL, (key,))
-        self._execute(self.DROP_LEASE, (key,))
+        self._end_lease(key, "cancel")
         return OK

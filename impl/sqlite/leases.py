@@ -8,9 +8,10 @@ from typing import ClassVar, Final
 from impl.protocol import Answer, Overdue, Request
 from impl.sqlite.book import ENDED, LEASE_GONE, NO_INTENT, OK, Book, refused
 from impl.sqlite.errors import BusyStoreError, UnavailableStoreError
-from impl.sqlite.rows import UNSETTLED_ENTRIES, Entry
+from impl.sqlite.rows import PERMITS_OF_OTHERS, UNSETTLED_ENTRIES, Entry
 from model.words import Kind, State
 
+NO_PERMIT: Final = refused("no permit left")
 OUTRUN: Final = refused("another was granted the key meanwhile")
 
 
@@ -19,6 +20,10 @@ class Leases(Book):
 
     RAISE_HIGHEST: ClassVar[str] = "UPDATE intents SET token_high = ? WHERE key = ?"
     STORE_LEASE: ClassVar[str] = "INSERT OR REPLACE INTO leases (key, owner, token, expiry_ms) VALUES (?, ?, ?, ?)"
+
+    COUNT_PERMITS: ClassVar[str] = PERMITS_OF_OTHERS
+    """Counted in the transaction that takes the permit, or two would take the last one."""
+    TAKE_PERMIT: ClassVar[str] = "INSERT OR REPLACE INTO permits (key) VALUES (?)"
 
     # -- claim, renew, release --------------------------------------------------------------------------------
 
@@ -42,13 +47,25 @@ class Leases(Book):
             return ENDED
         if self._bars_claim(entry, now_ms):
             return refused("held by another")
+        if self._is_limited and not self._permits_suffice(self._permits_of_others(key, now_ms)):
+            return NO_PERMIT
         token = self._next_token(entry)
         if token != known_to_sink and self._must_tell_sink(entry):
             return self._request(entry, token)
         self._execute(self.RAISE_HIGHEST, (token, key))
         self._doubt_lost_attempt(entry)
+        if self._is_limited:
+            self._take_permit(key)
         self._lease(key, token, now_ms)
         return Answer(Kind.OK, token=token)
+
+    def _permits_of_others(self, key: str, now_ms: int) -> int:
+        count: int = self._look(self.COUNT_PERMITS, (key, now_ms))[0]
+        return count
+
+    def _take_permit(self, key: str) -> None:
+        """A key that is taken over keeps the permit of its former owner."""
+        self._execute(self.TAKE_PERMIT, (key,))
 
     def _doubt_lost_attempt(self, entry: Entry) -> None:
         """An attempt whose worker lost the lease may have had its effect."""
@@ -79,7 +96,7 @@ class Leases(Book):
             return LEASE_GONE
         if entry.state == State.DISPATCHING:
             return refused("a dispatch is in flight")
-        self._execute(self.DROP_LEASE, (key,))
+        self._end_lease(key, "release")
         return OK
 
     # -- the checkpoint's guard -------------------------------------------------------------------------------
@@ -127,7 +144,7 @@ class Leases(Book):
         if entry is None or not self._is_as_seen(entry, seen) or not self._is_overdue(entry, now_ms):
             return False
         if entry.lease_token:
-            self._execute(self.DROP_LEASE, (entry.key,))
+            self._end_lease(entry.key, "reap")
         self._doubt_lost_attempt(entry)
         if entry.state == State.PENDING and self._is_past_deadline(entry, now_ms, "reap"):
             self._execute(self.END, (State.EXPIRED.value, entry.key))

@@ -39,6 +39,16 @@ SCHEMA: Final = (
 )
 """The schema version is the file's ``user_version``."""
 
+PERMITS: Final = (
+    "CREATE TABLE IF NOT EXISTS permits (key TEXT PRIMARY KEY REFERENCES intents (key)) STRICT, WITHOUT ROWID",
+    # Whoever is at work when the limit is set holds a permit like everybody else.
+    "INSERT OR IGNORE INTO permits (key) SELECT key FROM leases",
+)
+"""A row for each permit that has been taken and has not come back; only a ledger with a limit has the table.
+
+All who work on it have a limit from then on: whoever has none gives no permit back.
+"""
+
 
 class Entry(NamedTuple):
     """All that the ledger holds about one key, as read in one statement.
@@ -84,6 +94,12 @@ _ENTRIES: Final = """
 """
 
 ONE_ENTRY: Final = _ENTRIES + "WHERE i.key = ?"
+
+PERMITS_OF_OTHERS: Final = """
+    SELECT count(*) FROM permits AS p
+    WHERE p.key <> ? AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.key = p.key AND l.expiry_ms <= ?)
+"""
+"""A permit counts from the claim that takes it until it comes back, or until the lease runs out."""
 
 UNSETTLED_ENTRIES: Final = _ENTRIES + "WHERE l.key IS NOT NULL OR i.state = 'pending' ORDER BY i.key"
 """Everything that time alone can make overdue; whether it is, is a rule."""

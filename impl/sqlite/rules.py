@@ -38,6 +38,7 @@ class Rules:
         self._cancels_by_force = contracts.cancellation is Cancellation.FORCEFUL
         self._approvals_are_bound = contracts.approval is ApprovalGate.BOUND
         self._approvals_are_asked_for = contracts.approval is not ApprovalGate.ADVISORY
+        self._is_limited = site.limits.permits is not None
 
     # -- payloads ---------------------------------------------------------------------------------------------
 
@@ -83,6 +84,9 @@ class Rules:
 
     def _bars_claim(self, entry: Entry, now_ms: int) -> bool:
         return self._leases_bar_claims and self._lease_is_valid(entry, now_ms, "claim")
+
+    def _permits_suffice(self, taken_by_others: int) -> bool:
+        return self.limits.permits is None or taken_by_others < self.limits.permits
 
     def _must_tell_sink(self, entry: Entry) -> bool:
         """Whether a former owner may have a send in flight, which the sink must refuse before the key is granted."""

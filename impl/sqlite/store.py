@@ -136,6 +136,7 @@ class Store:
             if journal in _OF_A_CONNECTION:
                 connection.execute(f"PRAGMA journal_mode = {journal}")
             connection.execute(f"PRAGMA synchronous = {synchronous}")
+        self._extend(connection)
         connection.execute(f"PRAGMA busy_timeout = {self.BUSY_TIMEOUT_MS}")
 
     def _has_schema(self, connection: sqlite3.Connection) -> bool:
@@ -151,17 +152,28 @@ class Store:
         return False
 
     def _create(self, connection: sqlite3.Connection) -> None:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        def create() -> None:
             # Asked again under the lock: somebody else may have been faster.
             if not self._has_schema(connection):
                 for statement in self.SCHEMA:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {self.VERSION}")
+
+        self._under_lock(connection, create)
+
+    @staticmethod
+    def _under_lock(connection: sqlite3.Connection, work: Callable[[], None]) -> None:
+        """Run ``work`` in one transaction, as long as the file is being opened."""
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            work()
             connection.execute("COMMIT")
         except BaseException:
             roll_back(connection)
             raise
+
+    def _extend(self, connection: sqlite3.Connection) -> None:
+        """Add what a file that is there already may lack, as it was made under other limits."""
 
     def _before_creating(self) -> None:
         """Raise DamagedStoreError if there are signs that this file had a schema before."""

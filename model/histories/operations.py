@@ -94,8 +94,9 @@ class DispatcherHistory:
         return expected == outcome
 
     def groups(self, calls: Sequence[Call]) -> Sequence[Group]:
-        """One group a key: see ``groups_of``."""
-        return groups_of(calls, self.first_world)
+        """One group a key: see ``groups_of``. Where permits are limited, a claim looks at the leases of all keys."""
+        limited = self.model.limits.permits is not None
+        return groups_of(calls, self.first_world, frozenset({Verb.CLAIM} if limited else ()))
 
     def stages(self, state: World, operation: Operation, memo: Any) -> Iterable[Next]:
         """What the next stage of an operation may do.

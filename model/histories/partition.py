@@ -28,8 +28,8 @@ class Keys:
     indices: frozenset[int]
 
 
-def groups_of(calls: Sequence[Call], first: World) -> tuple[Group, ...]:
-    """One group a key, scope ``Keys``; a single one where some call concerns several keys.
+def groups_of(calls: Sequence[Call], first: World, whole: frozenset[Verb] = frozenset()) -> tuple[Group, ...]:
+    """One group a key, scope ``Keys``; a single one where some call concerns several keys, as those of ``whole`` do.
 
     Time moves, deaths and restarts belong to every group. That is sound, as they are instantaneous: no other event
     lies between their begin and their end, so the orders that explain the groups agree on where these events stand
@@ -38,7 +38,7 @@ def groups_of(calls: Sequence[Call], first: World) -> tuple[Group, ...]:
     """
     keys = len(first.stores.slots)
     concerned = [_concerned(call, calls, first) for call in calls] if keys > 1 else [ALL]
-    if ALL in concerned:
+    if ALL in concerned or any(call.operation.action.verb in whole for call in calls):
         return (Group(tuple(calls), Keys(frozenset(range(keys)))),)
     return tuple(
         Group(

@@ -63,6 +63,11 @@ class ModelBounds:
             value = getattr(self.limits, name)
             if value < 1:
                 raise ValueError(f"limits.{name}={value} has run out before it begins; give 1 tick or more")
+        if self.limits.permits is not None:
+            raise ValueError(
+                f"limits.permits={self.limits.permits} ties keys together that are searched each by itself; give None, "
+                "and leave permits to the engines that run orders"
+            )
         if self.verbs & {Verb.DISPATCH, Verb.WAKE} and not self.replies:
             raise ValueError(
                 "replies=() leaves a dispatch without an answer; give a reply, or take dispatch out of verbs"

@@ -38,6 +38,7 @@ from stateful.spoken import hush
 @click.option("--mistake", default="", help="Seed a mistake into the dispatcher, such as M002.")
 @click.option("--slow/--no-slow", default=True, help="Of an adapter: also orders that wait in real time.")
 @click.option("--sweep/--no-sweep", default=True, help="Of an adapter: also a death before every statement.")
+@click.option("--files/--no-files", default=False, help="Of an adapter: also a death before every file operation.")
 @click.option(
     "--patience",
     type=click.FloatRange(0.1, 3600),
@@ -64,7 +65,7 @@ def check(
 
     see_whether_it_can_be_written(out)
     if names_adapter(subject):
-        from stateful.commands.foreign import check_adapter, step_driven
+        from stateful.commands.foreign import How, check_adapter, step_driven
 
         name = step_driven(subject, more["patience"])
         if not name:
@@ -72,8 +73,8 @@ def check(
                 raise click.UsageError(
                     "a called system has its own contracts, and no seeded mistakes; drop the option"
                 )
-            how = {name: more[name] for name in ("workers", "slow", "sweep", "patience")}
-            raise SystemExit(check_adapter(subject, out, as_json=as_json, **how))
+            how = How(**{name: more[name] for name in ("workers", "slow", "sweep", "files", "patience")})
+            raise SystemExit(check_adapter(subject, out, how, as_json=as_json))
     else:
         name = subject[0] if subject else DEFAULT_SUBJECT
     chosen = load_subject(name, mistake)

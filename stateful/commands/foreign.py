@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
+from attrs import frozen
 
 from stateful.commands.options import progress
 from stateful.foreign.adapter import Adapter
@@ -18,6 +19,7 @@ from stateful.foreign.facts import Facts
 from stateful.foreign.keeping import keep
 from stateful.foreign.naming import adapter_named, named
 from stateful.foreign.order import Order
+from stateful.foreign.shim import built
 from stateful.foreign.trace import read_foreign
 from stateful.medium import fast_folder
 from stateful.report.foreign import Shown, console, show, to_json
@@ -38,12 +40,22 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def examined(
-    words: tuple[str, ...], out: Path, workers: int, *, slow: bool, sweep: bool, patience: float = PATIENCE
-) -> Shown:
+@frozen
+class How:
+    """How much is done with an adapter: see the options of ``survives check``."""
+
+    workers: int
+    slow: bool
+    sweep: bool
+    files: bool
+    patience: float = PATIENCE
+
+
+def examined(words: tuple[str, ...], out: Path, how: How) -> Shown:
     """Examine one adapter and keep what was found. An adapter that cannot even be started is told as such."""
+    shim = built() if how.files else None
     try:
-        adapter = adapter_named(words, patience)
+        adapter = adapter_named(words, how.patience)
     except AdapterError as error:
         return Shown(Examined(" ".join(words), None, (), troubles=(str(error),)), {})
     with scratch() as folder, progress(f"examining {adapter.name}") as told:
@@ -51,7 +63,9 @@ def examined(
         def report(name: str, done: int, planned: int) -> None:
             told(f"{done} of {planned} orders, {name}")
 
-        result = Examination(adapter, folder, workers, slow=slow, sweep=sweep, report=report).run()
+        result = Examination(
+            adapter, folder, how.workers, slow=how.slow, sweep=how.sweep, shim=shim, report=report
+        ).run()
     return Shown(result, keep(result, words, out))
 
 
@@ -65,11 +79,9 @@ def step_driven(words: tuple[str, ...], patience: float) -> str:
         return ""  # the examination tells why
 
 
-def check_adapter(
-    words: tuple[str, ...], out: Path, *, workers: int, slow: bool, sweep: bool, patience: float, as_json: bool
-) -> int:
+def check_adapter(words: tuple[str, ...], out: Path, how: How, *, as_json: bool) -> int:
     """``survives check`` on an adapter; the exit status."""
-    shown = examined(words, out, workers, slow=slow, sweep=sweep, patience=patience)
+    shown = examined(words, out, how)
     if as_json:
         click.echo(json.dumps(to_json(shown), indent=2))
     else:

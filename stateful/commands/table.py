@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -30,6 +31,7 @@ def shipped() -> list[str]:
 )
 @click.option("--slow/--no-slow", default=True, help="Also orders that wait in real time.")
 @click.option("--sweep/--no-sweep", default=True, help="Also a death before every statement.")
+@click.option("--files/--no-files", default=False, help="Also a death before every file operation.")
 @workers_option
 @out_option
 def table(
@@ -37,16 +39,14 @@ def table(
     as_json: bool,
     as_markdown: bool,
     html: Path | None,
-    slow: bool,
-    sweep: bool,
-    workers: int,
     out: Path,
+    **how: Any,
 ) -> None:
     """Judge what published systems claim. NAMES: only these; an adapter's file counts as well.
 
     Exit status 0 if every system was judged, whatever came out; 3 if one could not be.
     """
-    from stateful.commands.foreign import examined
+    from stateful.commands.foreign import How, examined
     from stateful.report.foreign import cell, console, markdown, page, show, to_json
     from stateful.verdict import Status
 
@@ -55,7 +55,7 @@ def table(
     screen = console()
     rows = []
     for words in chosen:
-        rows.append(examined(words, out, workers, slow=slow, sweep=sweep))
+        rows.append(examined(words, out, How(**how)))
         if not as_json and not as_markdown:
             show(rows[-1], screen)
             screen.print()

@@ -10,6 +10,7 @@ import itertools
 import random
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 
 from attrs import evolve
 from hypothesis import given, seed
@@ -102,9 +103,15 @@ def run_one(rig: ScheduledRig, name: str, keys: int, bounds: Bounds, kills: int,
 
 
 def _standard(rig: ScheduledRig, part: int) -> Iterator[Program]:
-    have = rig.subject.capabilities
-    every = [p for keys in (1, 2) for p in programs(rig.model.alphabet, keys, have).values()]
-    few = len(every) < FEW_PROGRAMS  # a small subject's programs, of which few pass a boundary
+    """The part's standard programs; where permits are limited, of those alone in which somebody claims one of two."""
+    have, limited = rig.subject.capabilities, rig.model.limits.permits is not None
+    every = [
+        p
+        for keys in (1, 2)
+        for p in programs(rig.model.alphabet, keys, have).values()
+        if not limited or (keys > 1 and any(a.verb is Verb.CLAIM for a in chain(*p.lanes)))
+    ]
+    few = len(every) < FEW_PROGRAMS and not limited  # a small subject's programs, of which few pass a boundary
     return iter(every) if part < 0 or few else itertools.islice(every, part % PARTS, None, PARTS)
 
 

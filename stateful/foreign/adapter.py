@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ from attrs import define, field, frozen
 
 from model.claims import Ability, Claimed, ClaimError, all_claimed
 from stateful.foreign.channel import SECONDS, AdapterError, Channel
-from stateful.spoken import shown
+from stateful.spoken import clean, shown
 
 VERSION = 1
+LEASE_MAX_MS = 60_000
+"""A lease that no clock can end is waited for in real time."""
 KIT = Path(__file__).parents[2] / "impl" / "adapters" / "kit"
 """The helper's folder, put on the path of each adapter."""
 
@@ -67,13 +70,14 @@ class Adapter:
             "PYTHONUNBUFFERED": "1",
         }
 
-    def start(self) -> Channel:
-        """A process of it, not yet asked anything."""
-        return Channel(self.command, cwd=self.cwd, env=self.environment(), seconds=self.patience)
+    def start(self, more: Mapping[str, str] | None = None) -> Channel:
+        """A process of it, not yet asked anything; ``more`` is what its environment has besides."""
+        env = {**self.environment(), **(more or {})}
+        return Channel(self.command, cwd=self.cwd, env=env, seconds=self.patience)
 
-    def open(self, folder: Path, worker: str) -> tuple[Channel, Hello]:
+    def open(self, folder: Path, worker: str, more: Mapping[str, str] | None = None) -> tuple[Channel, Hello]:
         """A process of it on a folder. Raises AdapterError, and then leaves no process."""
-        channel = self.start()
+        channel = self.start(more)
         try:
             channel.send(
                 {
@@ -116,10 +120,10 @@ def _hello(answer: dict[str, Any]) -> Hello:
             system_version=_text(answer, "system_version", ""),
             style=_one_of(answer, "style", ("call", "step")),
             abilities=_abilities(answer),
-            claims=all_claimed(answer.get("claims", [])),
-            lease_ms=_count(answer, "lease_ms"),
+            claims=all_claimed(map(_cleaned, _list(answer, "claims"))),
+            lease_ms=_lease_ms(answer),
             notes=_text(answer, "notes", ""),
-            capabilities=frozenset(map(str, answer.get("capabilities", []))),
+            capabilities=frozenset(map(str, _list(answer, "capabilities"))),
         )
     except (ClaimError, TypeError, ValueError) as error:
         raise AdapterError(f"line {line}: hello is answered with something that is no answer: {error}") from error
@@ -129,7 +133,7 @@ def _text(answer: dict[str, Any], name: str, default: str | None = None) -> str:
     value = answer.get(name, default)
     if not isinstance(value, str):
         raise TypeError(f'"{name}" is {shown(value)}, not a string')
-    return value
+    return clean(value)
 
 
 def _one_of(answer: dict[str, Any], name: str, values: tuple[str, ...]) -> str:
@@ -139,18 +143,37 @@ def _one_of(answer: dict[str, Any], name: str, values: tuple[str, ...]) -> str:
     return str(value)
 
 
-def _count(answer: dict[str, Any], name: str) -> int:
-    value = answer.get(name, 0)
+def _list(answer: dict[str, Any], name: str) -> list[Any]:
+    value = answer.get(name, [])
+    if not isinstance(value, list):
+        raise TypeError(f'"{name}" is {shown(value)}, not a list')
+    return value
+
+
+def _cleaned(claim: object) -> object:
+    """A claim in words that can be printed."""
+    if not isinstance(claim, dict):
+        return claim
+    return {name: clean(value) if isinstance(value, str) else value for name, value in claim.items()}
+
+
+def _lease_ms(answer: dict[str, Any]) -> int:
+    value = answer.get("lease_ms", 0)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f'"{name}" is {shown(value)}; it is a number, 0 or more')
+        raise ValueError(f'"lease_ms" is {shown(value)}; it is a number, 0 or more')
+    abilities = _list(answer, "abilities")
+    if Ability.LEASE in abilities and not value:
+        raise ValueError('it has the ability "lease" and no "lease_ms"; say how long its shortest lease is')
+    if Ability.ADVANCE not in abilities and value > LEASE_MAX_MS:
+        raise ValueError(
+            f'"lease_ms" is {value}; it is waited for in real time: set the lease to {LEASE_MAX_MS} at most'
+        )
     return value
 
 
 def _abilities(answer: dict[str, Any]) -> frozenset[Ability]:
-    raw = answer.get("abilities", [])
-    if not isinstance(raw, list):
-        raise TypeError(f'"abilities" is {shown(raw)}, not a list')
-    unknown = [a for a in raw if a not in set(Ability)]
+    raw = _list(answer, "abilities")
+    unknown = [a for a in raw if a not in list(Ability)]
     if unknown:
         raise ValueError(f"there is no ability {shown(unknown[0])}; the abilities are {', '.join(Ability)}")
     own = frozenset(Ability(a) for a in raw)

@@ -29,6 +29,8 @@ class Recipe:
     steps: tuple[Step, ...]
     statements: tuple[tuple[Spot, ...], ...] = ()
     """For each step, the statements that it runs."""
+    operations: tuple[int, ...] = ()
+    """For each step, how many file operations it does, where they were counted."""
 
     @property
     def effect(self) -> Step:
@@ -94,6 +96,7 @@ def orders(hello: Hello, recipe: Recipe) -> list[Order]:
         *_operators(recipe),
         *_cancelled(recipe),
         *_sweeps(recipe),
+        *_file_sweeps(recipe),
         *(_recoveries(recipe) if hello.claimed("one-at-a-time") else ()),
     ]
     real_time = Ability.ADVANCE not in able
@@ -289,6 +292,14 @@ def _sweeps(recipe: Recipe) -> Iterator[Order]:
                 (*held, evolve(step, worker=2), Step(Do.GO_ON, 1)),
                 two,
             )
+
+
+def _file_sweeps(recipe: Recipe) -> Iterator[Order]:
+    """A death before every file operation."""
+    for n, count in enumerate(recipe.operations):
+        for number in range(1, min(count, STATEMENTS_MAX) + 1):
+            step = evolve(recipe.steps[n], at=At.FILE, then=Then.KILL, spot=Spot(number))
+            yield Order(f"killed before file operation {number} of {step.do}", (*recipe.steps[:n], step))
 
 
 def _recoveries(recipe: Recipe) -> Iterator[Order]:

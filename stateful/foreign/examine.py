@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -17,7 +18,8 @@ from stateful.foreign.catalogue import STATEMENTS_MAX, Recipe, orders, probes, r
 from stateful.foreign.channel import AdapterError
 from stateful.foreign.facts import Facts, Line
 from stateful.foreign.judges import judged, stuck
-from stateful.foreign.order import Order, Spot, Step
+from stateful.foreign.order import At, Order, Spot, Step
+from stateful.foreign.shim import built
 from stateful.foreign.stage import Stage
 from stateful.verdict import Status
 
@@ -71,6 +73,8 @@ class Examined:
     orders: int = 0
     starts: int = 0
     statements: int = 0
+    operations: int = 0
+    """File operations that were swept, where they were asked for."""
     troubles: tuple[str, ...] = ()
     left_behind: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
@@ -117,13 +121,16 @@ class Examination:
     """Whether to run orders that wait in real time."""
     sweep: bool = True
     """Whether to stop at every statement."""
+    shim: Path | None = None
+    """The library that ends a process before its n-th file operation, if that is to be done too."""
     share: tuple[int, int] = (0, 1)
     """Which of how many parts of the orders."""
     report: Report = _silent
     _ran: list[Facts] = field(factory=list)
-    _troubles: list[str] = field(factory=list)
+    _live: dict[int, Stage] = field(factory=dict)
     _lock: Lock = field(factory=Lock)
     _done: int = 0
+    _troubled: int = 0
 
     def run(self) -> Examined:
         """The whole examination. What the adapter does wrong is told in the result; findings are kept."""
@@ -147,17 +154,41 @@ class Examination:
             orders=len(self._ran),
             starts=sum(len({c.worker for c in f.calls}) for f in self._ran),
             statements=sum(map(len, recipe.statements)),
-            troubles=tuple(dict.fromkeys(self._troubles)),
+            operations=sum(recipe.operations),
+            troubles=tuple(f"{f.order.name}: {f.trouble}" for f in self._ran if f.trouble),
             left_behind=tuple(x for f in self._ran for x in f.left_behind),
             skipped=skipped,
             seconds=time.monotonic() - began,
         )
 
+    def _stage(self, *, every_statement: bool = False) -> Stage:
+        return Stage(self.adapter, self.scratch, every_statement=every_statement, shim=self.shim)
+
+    def _run(self, order: Order) -> Facts:
+        stage = self._stage()
+        self._live[id(stage)] = stage
+        try:
+            return stage.run(order)
+        finally:
+            del self._live[id(stage)]
+
+    @contextmanager
+    def _pool(self) -> Iterator[ThreadPoolExecutor]:
+        """Threads for orders. Whoever interrupts them need not wait for the answers that they wait for."""
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="order") as pool:
+            try:
+                yield pool
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for stage in list(self._live.values()):
+                    stage.stop()
+                raise
+
     # -- running ------------------------------------------------------------------------------------------------
 
     def _recipe(self, hello: Hello) -> tuple[Recipe | None, str]:
         probe = probes(hello)
-        facts = Stage(self.adapter, self.scratch).run(probe)
+        facts = self._stage().run(probe)
         if facts.trouble:
             return None, facts.trouble
         recipe = recipe_of(probe, facts)
@@ -166,27 +197,27 @@ class Examination:
             return None, f"a call never came to its effect ({told}); the adapter calls self.effect inside the call"
         if not self.sweep:
             return recipe, ""
-        statements = []
+        statements, operations = [], []
         for order in sweep_probes(recipe):
-            facts = Stage(self.adapter, self.scratch, every_statement=True).run(order)
+            facts = self._stage(every_statement=True).run(order)
             if facts.trouble:
                 return None, facts.trouble
             statements.append(_last_step(facts))
-        return evolve(recipe, statements=tuple(statements)), ""
+            operations.append(facts.file_operations)
+        return evolve(recipe, statements=tuple(statements), operations=tuple(operations)), ""
 
     def _all(self, planned: list[Order]) -> None:
-        with ThreadPoolExecutor(self.workers, thread_name_prefix="order") as pool:
+        with self._pool() as pool:
             results = pool.map(lambda order: self._one(order, len(planned)), planned)
             self._ran = [facts for facts in results if facts is not None]
 
     def _one(self, order: Order, planned: int) -> Facts | None:
-        if len(self._troubles) >= TROUBLES_MAX:
+        if self._troubled >= TROUBLES_MAX:
             return None
-        facts = Stage(self.adapter, self.scratch).run(order)
+        facts = self._run(order)
         with self._lock:
             self._done += 1
-            if facts.trouble:
-                self._troubles.append(f"{order.name}: {facts.trouble}")
+            self._troubled += bool(facts.trouble)
             self.report(order.name, self._done, planned)
         return facts
 
@@ -225,19 +256,15 @@ class Examination:
         while not minimal and runs < REDUCTIONS_MAX:
             for steps in _shorter(best.steps):
                 runs += 1
-                tried = Stage(self.adapter, self.scratch).run(best.order.with_steps(steps))
+                tried = self._run(best.order.with_steps(steps))
                 if judged(tried, claimed, hello) and not tried.missed:
                     best = tried
                     break
             else:
                 minimal = True
         order = best.order.with_steps(best.steps)
-        with ThreadPoolExecutor(self.workers) as pool:
-            found = list(
-                pool.map(
-                    lambda _: judged(Stage(self.adapter, self.scratch).run(order), claimed, hello), range(REPLAYS)
-                )
-            )
+        with self._pool() as pool:
+            found = list(pool.map(lambda _: judged(self._run(order), claimed, hello), range(REPLAYS)))
         detail = judged(best, claimed, hello) or ""
         return Violation(order, detail, tuple(best.lines), sum(map(bool, found)), minimal)
 
@@ -263,7 +290,8 @@ def replay(adapter: Adapter, scratch: Path, order: Order, claim_id: str) -> tupl
         raise AdapterError(
             f"{adapter.name} does not claim {claim_id}; it claims {', '.join(c.id for c in hello.claims)}"
         )
-    facts = Stage(adapter, scratch).run(order)
+    shim = built() if any(step.at is At.FILE for step in order.steps) else None
+    facts = Stage(adapter, scratch, shim=shim).run(order)
     if facts.trouble:
         raise AdapterError(facts.trouble)
     return facts, judged(facts, claimed, hello) or ""

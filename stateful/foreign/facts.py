@@ -94,6 +94,8 @@ class Facts:
     spots_at: int = 0
     """How many of them came before the last step."""
     left_behind: list[str] = field(factory=list)
+    file_operations: int = 0
+    """How many the last step of the order did, where they were counted."""
     expired_at: int = 0
     """When the clock was set beyond every expiry, if it was."""
 

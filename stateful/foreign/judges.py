@@ -109,10 +109,14 @@ def _stable_id(m: Matter) -> Finding:
 
 
 def _deduplicated(m: Matter) -> Finding:
+    owner: dict[str, str] = {}
     for key, payload, name in m.groups():
-        ids = {s.effect_id or f"without an id {s.at}" for s in m.facts.sends_of(key, payload)}
+        ids = list(dict.fromkeys(s.effect_id or f"without an id {s.at}" for s in m.facts.sends_of(key, payload)))
         if len(ids) > 1:
             return f"{name} has {len(ids)} effects at a sink that deduplicates"
+        first = owner.setdefault(ids[0], name) if ids else name
+        if first != name:
+            return f"{name} has no effect at a sink that deduplicates: it was sent under the id of {first}"
     lost = _effect_kept(m)
     return lost or ("" if m.facts.sends else lost)
 
@@ -120,9 +124,10 @@ def _deduplicated(m: Matter) -> Finding:
 def _in_doubt(m: Matter) -> Finding:
     at_stake = False
     for key, payload, name in m.groups():
-        dead = [c for c in m.facts.calls if c.last_entry and c.died.endswith("the send") and key in {c.key, 0}]
         reconciled = any(c.do is Do.RECONCILE and c.key == key for c in m.facts.calls)
         entries = [e for e in m.facts.entries if e.key == key and payload in {"", e.payload}]
+        died_in = {c.last_entry for c in m.facts.calls if c.died.endswith("the send")}
+        dead = any(e.at in died_in for e in entries)
         if not dead or reconciled or not entries:
             continue
         at_stake = True
@@ -213,12 +218,15 @@ def _one_at_a_time(m: Matter) -> Finding:
     if is_pause(m.facts.order) or len({c.worker for c in m.facts.calls if not c.is_rest}) < 2:
         return None
     at_stake = False
-    for call in m.facts.calls:
-        until = call.told_at or (m.facts.now if not call.died else 0)
-        inside = [c for c in m.facts.calls if c.worker != call.worker and call.at < c.at < until and not c.is_rest]
-        at_stake = at_stake or bool(inside and call.last_entry)
+    entered = {e.at: e for e in m.facts.entries}
+    for call in [c for c in m.facts.calls if c.last_entry]:
+        own, until = entered[call.last_entry], call.told_at or (m.facts.now if not call.died else 0)
+        for other in m.facts.calls:
+            if other.worker != call.worker and call.at < other.at < until and not other.is_rest:
+                at_stake = at_stake or (other.key in {own.key, 0} and other.payload in {own.payload, ""})
         for entry in m.facts.entries:
-            if call.last_entry and entry.worker != call.worker and call.last_entry < entry.at < until:
+            is_same = (entry.key, entry.payload) == (own.key, own.payload)
+            if is_same and entry.worker != call.worker and own.at < entry.at < until:
                 return f"w{entry.worker} entered the effect of k{entry.key} while w{call.worker} was in it"
     return (_at_most_once(m) if at_stake else None) or ("" if at_stake else None)
 
@@ -240,15 +248,15 @@ def _late_owner(m: Matter) -> Finding:
 
 
 def _approval_needed(m: Matter) -> Finding:
-    grants = [c.at for c in m.facts.calls if c.do is Do.DECIDE and c.choice == "grant"]
-    denials = [c for c in m.facts.calls if c.do is Do.DECIDE and c.choice == "deny" and c.outcome == "done"]
     for entry in m.facts.entries:
-        if not any(at < entry.at for at in grants):
+        words = [c for c in m.facts.calls if c.do is Do.DECIDE and c.key == entry.key and c.at < entry.at]
+        grants = [c.at for c in words if c.choice == "grant"]
+        if not grants:
             return f"k{entry.key} was sent before anybody had granted it"
-        denied = next((d for d in denials if d.told_at < entry.at), None)
-        if denied is not None and not any(at < denied.at for at in grants):
+        denied = [c.at for c in words if c.choice == "deny" and c.outcome == "done" and c.told_at < entry.at]
+        if denied and min(denied) < min(grants):
             return f"k{entry.key} was sent although it had been denied"
-    return ""
+    return "" if m.facts.started() else None
 
 
 def _approval_payload(m: Matter) -> Finding:

@@ -17,7 +17,7 @@ def names_adapter(words: Sequence[str]) -> bool:
     if len(words) != 1:
         return len(words) > 1
     (word,) = words
-    return word.endswith(".py") or (":" not in word and shutil.which(word) is not None)
+    return word.endswith(".py") or (":" not in word and ("/" in word or shutil.which(word) is not None))
 
 
 def adapter_named(words: Sequence[str], patience: float = SECONDS) -> Adapter:

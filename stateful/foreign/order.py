@@ -44,6 +44,8 @@ class At(StrEnum):
     """It is about to send."""
     EXIT = "effect-exit"
     """The sink has acted, and the answer is on its way."""
+    FILE = "file-operation"
+    """It is about to write, sync, truncate, rename or unlink a file of its own: only to be killed there."""
     STATEMENT = "statement"
     """A connection of its is about to run a statement."""
 
@@ -109,6 +111,8 @@ class Step:
         if self.at is At.STATEMENT:
             text = f" {self.spot.sql[:60]!r}" if self.spot.sql else ""
             return f", {done} before statement {self.spot.number or self.spot.nth}{text}"
+        if self.at is At.FILE:
+            return f", {done} before file operation {self.spot.number}"
         which = f" {self.effect}" if self.effect > 1 else ""
         place = {At.ENTER: "before the send", At.EXIT: "after the send"}[self.at]
         return f", {done} {place}{which}"

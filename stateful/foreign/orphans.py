@@ -11,12 +11,14 @@ import contextlib
 import ctypes
 import os
 import signal
+import time
 from functools import cache
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
 MARK = "SURVIVES_CHANNEL"
 """In the environment of each child, and so of whatever it starts."""
+EXEC_LOOKS, EXEC_SECONDS = 50, 0.002
 
 
 def adopt() -> None:
@@ -64,11 +66,21 @@ def _stat(pid: int | str) -> list[str]:
 
 def _mark_of(pid: int) -> str:
     wanted = f"{MARK}=".encode()
-    with contextlib.suppress(OSError):
-        for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-            if variable.startswith(wanted):
-                return variable[len(wanted) :].decode(errors="replace")
+    for variable in _environment_of(pid).split(b"\0"):
+        if variable.startswith(wanted):
+            return variable[len(wanted) :].decode(errors="replace")
     return ""
+
+
+def _environment_of(pid: int) -> bytes:
+    """Looks again where there is none: in the middle of its exec a process has no environment yet."""
+    with contextlib.suppress(OSError):
+        for _ in range(EXEC_LOOKS):
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+            if environment or _stat(pid)[0] in {"Z", "X", ""}:
+                return environment
+            time.sleep(EXEC_SECONDS)
+    return b""
 
 
 def _name_of(pid: int) -> str:

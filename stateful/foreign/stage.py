@@ -17,11 +17,16 @@ from attrs import define, evolve, field
 
 from model.claims import Ability
 from stateful.foreign.adapter import Adapter, Hello
-from stateful.foreign.channel import AdapterError, Channel, DiedError
+from stateful.foreign.channel import AdapterError, Channel, DiedError, SilentError
 from stateful.foreign.facts import OUTCOMES, PAYLOADS, Call, Entry, Facts, Line, Send
 from stateful.foreign.order import TOLD, At, Do, Order, Spot, Step, Then
-from stateful.spoken import shown
+from stateful.foreign.shim import Control
+from stateful.spoken import clean, shown
 
+HOLDS_MAX = 10_000
+"""So often is a worker held during one request at the most: no call has nearly as many effects and statements."""
+KEYS = {f"k{n}": n for n in range(1, 10)}
+"""What a key is called."""
 BLOCKED_SECONDS = 1.5
 """A call that has not answered for so long while another worker is held is taken to wait for it."""
 LEASE_MARGIN_MS = 250
@@ -43,8 +48,11 @@ class Worker:
     call: Call | None = None
     step: Step | None = None
     entered: int = 0
+    holds: int = 0
     held: dict[str, Any] | None = None
     frozen: bool = False
+    control: Control | None = None
+    """Of its file operations, where they are counted."""
 
 
 @define
@@ -54,8 +62,11 @@ class Stage:
     adapter: Adapter
     scratch: Path
     every_statement: bool = False
+    shim: Path | None = None
+    """The library that counts file operations, if they are to be counted."""
     workers: dict[int, Worker] = field(factory=dict)
     facts: Facts = field(init=False)
+    is_stopped: bool = False
     _resting: bool = False
     _clock_ms: int = 0
     _receipts: dict[str, str] = field(factory=dict)
@@ -78,6 +89,12 @@ class Stage:
                     self._end(number)
         return self.facts
 
+    def stop(self) -> None:
+        """End the order that another thread runs, wherever it is: nobody wants to know any more."""
+        self.is_stopped = True
+        for worker in list(self.workers.values()):
+            worker.channel.kill()
+
     @contextmanager
     def _new_folder(self) -> Iterator[None]:
         import tempfile
@@ -92,12 +109,16 @@ class Stage:
 
     def _worker(self, number: int) -> Worker:
         worker = self.workers.get(number)
+        if self.is_stopped:
+            raise AdapterError("it was interrupted")
         if worker is None:
             if Ability.TWO_PROCESSES not in self.adapter.hello.abilities:
                 for other in list(self.workers):
                     self._close(other)
-            channel, hello = self.adapter.open(self._folder, f"w{number}")
-            worker = self.workers[number] = Worker(number, channel, hello)
+            control = Control(self._folder.with_suffix(f".w{number}")) if self.shim else None
+            more = control.environment(self.shim, self._folder) if control and self.shim else None
+            channel, hello = self.adapter.open(self._folder, f"w{number}", more)
+            worker = self.workers[number] = Worker(number, channel, hello, control=control)
             if self._clock_ms and Ability.ADVANCE in hello.abilities:
                 self._ask(worker, Step(Do.ADVANCE, number), {"ms": self._clock_ms})
         return worker
@@ -106,14 +127,14 @@ class Stage:
         worker = self.workers.pop(number)
         worker.channel.close()
         self.facts.left_behind += worker.channel.left_behind
+        if worker.control is not None:
+            worker.control.close()
 
     def _close(self, number: int) -> None:
         worker = self.workers[number]
         try:
             if worker.call is None and not worker.frozen:
-                worker.requests += 1
-                worker.channel.send({"id": worker.requests, "do": "close"})
-                worker.channel.receive(self.adapter.patience)
+                self._ask(worker, Step(Do.CLOSE, number), {})
         except DiedError:
             pass  # it had nothing in hand: how it ends is its own affair
         finally:
@@ -215,7 +236,7 @@ class Stage:
 
     def _ask(self, worker: Worker, step: Step, given: dict[str, Any]) -> str:
         worker.requests += 1
-        worker.step, worker.entered, worker.held = step, 0, None
+        worker.step, worker.entered, worker.holds, worker.held = step, 0, 0, None
         if not self._resting:
             self.facts.spots_at = len(self.facts.spots)
         worker.call = Call(
@@ -223,8 +244,15 @@ class Stage:
         )
         if step.do in TOLD:
             self.facts.calls.append(worker.call)
-        worker.channel.send({"id": worker.requests, "do": str(step.do), "with": given, "arm": self._arm(step)})
-        return self._drive(worker)
+        if worker.control is not None:
+            worker.control.arm(step.spot.number if step.at is At.FILE else 0)
+        try:
+            worker.channel.send({"id": worker.requests, "do": str(step.do), "with": given, "arm": self._arm(step)})
+            return self._drive(worker)
+        except DiedError:
+            if worker.control is None or not worker.control.has_fired:
+                raise
+            return self._die(worker, "before a file operation")
 
     def _arm(self, step: Step) -> dict[str, Any]:
         if self.every_statement and not self._resting:
@@ -240,10 +268,8 @@ class Stage:
         while True:
             try:
                 message = worker.channel.receive(BLOCKED_SECONDS if others_held else self.adapter.patience)
-            except DiedError:
-                raise
-            except AdapterError:
-                if others_held and not worker.channel.waiting():
+            except SilentError:
+                if others_held:
                     return "it waits for the other"
                 raise
             self._check(worker, message)
@@ -268,12 +294,14 @@ class Stage:
         call = worker.call
         assert call is not None
         outcome = message.get("outcome")
-        if outcome not in OUTCOMES:
+        if not isinstance(outcome, str) or outcome not in OUTCOMES:
             raise AdapterError(
                 f"line {message['line']}: the outcome is {shown(outcome)}; it is one of {', '.join(sorted(OUTCOMES))}"
             )
-        call.outcome, call.reason, call.result = outcome, str(message.get("reason", "")), message.get("result")
+        call.outcome, call.reason, call.result = outcome, clean(str(message.get("reason", ""))), message.get("result")
         call.told_at = self.facts.tick()
+        if worker.control is not None and not self._resting:
+            self.facts.file_operations = worker.control.count
         if worker.step is not None and worker.step.at and worker.step.do is not Do.GO_ON:
             self.facts.missed = True
         worker.call = None
@@ -285,6 +313,12 @@ class Stage:
         point, step, call = message["held"], worker.step, worker.call
         assert step is not None
         assert call is not None
+        worker.holds += 1
+        if worker.holds > HOLDS_MAX:
+            raise AdapterError(
+                f"line {message['line']}: it has been held {HOLDS_MAX:,} times during one request; "
+                "see whether the system sends in an endless loop"
+            )
         if point == At.STATEMENT:
             self._count_statement(message)
         elif point == At.ENTER:
@@ -299,7 +333,7 @@ class Stage:
     def _stop(self, worker: Worker, message: dict[str, Any], step: Step) -> str:
         place = {At.ENTER: "before the send", At.EXIT: "after the send", At.STATEMENT: "before a statement"}[step.at]
         if step.at is At.STATEMENT:
-            self.facts.spots.append((str(message.get("sql", "")), int(message.get("nth", 0))))
+            self.facts.spots.append(_statement_of(message))
         if step.then is Then.KILL:
             return self._die(worker, place)
         worker.step = Step(Do.GO_ON, worker.number)
@@ -311,7 +345,7 @@ class Stage:
 
     def _count_statement(self, message: dict[str, Any]) -> None:
         if self.every_statement:
-            self.facts.spots.append((str(message.get("sql", "")), int(message.get("nth", 0))))
+            self.facts.spots.append(_statement_of(message))
 
     def _enter(self, worker: Worker, message: dict[str, Any]) -> None:
         key, payload = _key_of(message), _payload_of(message)
@@ -384,9 +418,20 @@ class Stage:
 
 def _key_of(message: dict[str, Any]) -> int:
     key = message.get("key")
-    if not isinstance(key, str) or key[:1] != "k" or not key[1:].isdigit():
+    if not isinstance(key, str) or key not in KEYS:
         raise AdapterError(f"line {message['line']}: the effect's key is {shown(key)}; hand in the key of the call")
-    return int(key[1:])
+    return KEYS[key]
+
+
+def _statement_of(message: dict[str, Any]) -> tuple[str, int]:
+    """A statement's text, and which one with this text it is."""
+    sql, nth = message.get("sql", ""), message.get("nth", 0)
+    if not isinstance(sql, str) or not isinstance(nth, int):
+        raise AdapterError(
+            f'line {message["line"]}: it is held at a statement with "sql" {shown(sql)} and "nth" {shown(nth)}; '
+            "they are its text and which one with this text it is"
+        )
+    return sql, nth
 
 
 def _payload_of(message: dict[str, Any]) -> str:

@@ -111,6 +111,11 @@ def _story(out: Console, row: Row, trace: str) -> None:
         out.print(f"  replay:  survives replay {trace}", markup=False)
 
 
+def _swept(examined: Examined) -> str:
+    files = f" and {counted(examined.operations, 'file operation')}" if examined.operations else ""
+    return counted(examined.statements, "statement") + files
+
+
 def _totals(examined: Examined) -> str:
     """``3 hold, 1 violated, 13 unclaimed``."""
     return ", ".join(f"{n} {'hold' if name == HOLDS else name}" for name, n in examined.totals().items() if n)
@@ -123,7 +128,7 @@ def _bound(out: Console, examined: Examined) -> None:
     out.print()
     out.print(
         f"[{style}]{status}[/] {escape(totals or 'nothing was judged')}; {counted(examined.orders, 'order')}, "
-        f"{counted(examined.starts, 'process start')}, {counted(examined.statements, 'statement')} swept; "
+        f"{counted(examined.starts, 'process start')}, {_swept(examined)} swept; "
         f"{examined.seconds:.1f} s"
     )
     for name in examined.skipped:
@@ -153,6 +158,7 @@ def to_json(shown: Shown) -> dict[str, Any]:
             "orders": examined.orders,
             "process_starts": examined.starts,
             "statements": examined.statements,
+            "file_operations": examined.operations,
             "not_run": list(examined.skipped),
         },
         "notes": hello.notes if hello else "",

@@ -81,4 +81,4 @@ def changed(call: CallUnderWay, before: Stores, after: Stores) -> set[str]:
 
 
 def _ledger(slot: Slot) -> tuple[object, ...]:
-    return slot.intent, slot.approval, slot.lease, slot.token_high
+    return slot.intent, slot.approval, slot.lease, slot.token_high, slot.permit

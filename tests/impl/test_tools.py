@@ -327,6 +327,18 @@ def test_a_refusal_says_what_the_schema_asks_for(fresh):
     assert 'the schema asks for {"type": "string"} here' == fresh.call(arguments={"room": 5}).error.remedy
 
 
+@pytest.mark.parametrize(("length", "shown"), [(300, "x" * 300), (301, "x" * 300 + "...")])
+def test_what_is_shown_is_cut_after_300_characters(fresh, length, shown):
+    """What is just as long as is allowed is shown whole."""
+
+    class Long:
+        def __repr__(self):
+            return "x" * length
+
+    refusal = fresh.run(fresh.boundary.call(CALL | {"deadline_ms": Long()})).error
+    assert f"deadline_ms is {shown}, not a positive, whole number of milliseconds" == refusal.message
+
+
 def test_what_shows_itself_as_half_a_character_is_told_as_an_escape(fresh):
     """What cannot be written as UTF-8 stands in the message all the same."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from attrs import define, field
 
-from model import Action, Contracts, Kind, Model, Moment, Outcome, Stores, Verb, World
+from model import Action, Contracts, Kind, Limits, Model, Moment, Outcome, Stores, Verb, World
 from model.properties import broken, stuck, witnessed
 from model.words import Capability
 
@@ -89,7 +89,7 @@ class Play:
 def play() -> Callable[..., Play]:
     """Start a run under the named contract choices."""
 
-    def start(contracts: Contracts | None = None, **sizes: int) -> Play:
-        return Play(Model(contracts or Contracts(), **sizes))
+    def start(contracts: Contracts | None = None, limits: Limits | None = None, **sizes: int) -> Play:
+        return Play(Model(contracts or Contracts(), limits or Limits(), **sizes))
 
     return start

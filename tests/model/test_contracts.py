@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from model import CHOICES, Contracts, UnknownContractError, contracts_from
+from model import CHOICES, Contracts, Limits, UnknownContractError, contracts_from
 
 
 def test_the_choices_are_the_fields() -> None:
@@ -69,3 +69,11 @@ def test_a_choice_that_is_no_text_is_refused(value: object) -> None:
     """A choice of another type is refused like an unknown one, not by a traceback from inside."""
     with pytest.raises(UnknownContractError, match="contract fencing has no choice"):
         contracts_from({"fencing": value})
+
+
+def test_a_limit_that_lets_nothing_happen_is_refused() -> None:
+    """No permits at all are no limit that anybody could work under: the message says what to give instead."""
+    with pytest.raises(
+        ValueError, match="permits=0 lets nobody claim anything; give 1 or more, or None for no limit"
+    ):
+        Limits(permits=0)

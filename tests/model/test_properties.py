@@ -68,19 +68,23 @@ class Seen:
     at_ms: int = 10
     revision: int = 1
     reason: str = ""
+    beside: Slot | None = None
+    """Another key's slot, before and after."""
+    permits: int | None = None
 
     def moment(self) -> Moment:
         form = ALPHABET[self.verb]
+        beside = (self.beside,) if self.beside is not None else ()
         action = Action(self.verb, 0 if form.worker else -1, 0 if form.key else -1, self.choice)
         return Moment(
-            before=Stores(self.revision, (self.was,)),
-            after=Stores(self.revision, (self.now,)),
+            before=Stores(self.revision, (self.was, *beside)),
+            after=Stores(self.revision, (self.now, *beside)),
             now_ms=self.at_ms,
             action=action,
             outcome=Outcome(self.kind, value=self.value, reason=self.reason),
             key=0,
             token=self.token if form.worker else 0,
-            limits=Limits(),
+            limits=Limits(permits=self.permits),
         )
 
 
@@ -107,6 +111,7 @@ TWICE = evolve(DOUBTED, effects=(EFFECT, EFFECT), calls=2)
 RESENT = with_intent(evolve(DOUBTED, calls=2), attempts=2, state=State.DISPATCHING)
 WRONG = Effect("p2", token=1, at_ms=10)
 CLAIMED = Seen(Verb.CLAIM, WAITING, evolve(WAITING, lease=Lease("w1", 1, 110), token_high=1), value=1, token=0)
+SECOND = evolve(CLAIMED, beside=READY, permits=1)
 STALE = evolve(TAKEN_OVER, lease=Lease("w1", 1, expiry_ms=110))
 REJECTED = evolve(SENT, calls=1, rejected=1)
 PUT_BACK = with_intent(evolve(READY, calls=1, rejected=1), attempts=1)
@@ -212,6 +217,9 @@ BREAKING = [
     pair("grant-kept", "revoked and open again",
          Seen(Verb.APPROVE, with_grant(READY, status=Grant.REVOKED), READY, Kind.REPLAYED, choice="again"),
          now=with_grant(READY, status=Grant.REVOKED)),
+    pair("permits-kept", "one key too many", SECOND, permits=2),
+    pair("permits-kept", "beside a lease that runs", evolve(SECOND, at_ms=99), at_ms=100),
+    pair("permits-kept", "by a claim that died", evolve(SECOND, kind=Kind.KILLED), permits=2),
     pair("grant-kept", "lost", Seen(Verb.RENEW, READY, evolve(READY, approval=None)), now=READY),
     pair("grant-kept", "spent on nothing", Seen(Verb.RENEW, READY, with_grant(READY, status=Grant.SPENT)),
          now=READY),
@@ -223,6 +231,11 @@ WITNESSED = [
     pair("replay", "a dispatch", Seen(Verb.DISPATCH, DONE, DONE, Kind.REPLAYED, value=1), kind=Kind.OK),
     pair("replay", "no mere submit", Seen(Verb.WAKE, LANDED, LANDED, Kind.REPLAYED, value=1), verb=Verb.SUBMIT,
          choice="p1"),
+    pair("permit-refusal", "all of them taken", evolve(SECOND, now=WAITING, kind=Kind.REFUSED), permits=2),
+    pair("permit-refusal", "a lease that runs", evolve(SECOND, now=WAITING, kind=Kind.REFUSED, at_ms=99), at_ms=100),
+    pair("permit-refusal", "an intent that lives", evolve(SECOND, now=WAITING, kind=Kind.REFUSED),
+         was=CANCELLED, now=CANCELLED),
+    pair("permit-refusal", "a key that is free", evolve(SECOND, now=WAITING, kind=Kind.REFUSED), was=READY, now=READY),
     pair("stale-refusal", "a former owner", Seen(Verb.RENEW, TAKEN_OVER, TAKEN_OVER, Kind.REFUSED), token=2),
     pair("stale-refusal", "no newcomer", Seen(Verb.CLAIM, TAKEN_OVER, TAKEN_OVER, Kind.REFUSED), token=0),
     pair("takeover", "a lease that had run out", Seen(Verb.CLAIM, READY, NEXT, value=2, token=0, at_ms=100),

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Container
+from itertools import combinations
+from random import Random
+
 import pytest
 
 from model import Model, Verb, contracts_from
@@ -47,7 +52,7 @@ def test_a_fair_way_out_is_taken() -> None:
     """A round that a fair transition leads out of ends, and the system is live."""
     result = _ask(Graph({0: [("spin", 1, "")], 1: [("spin", 0, ""), ("fair", 9, "")]}))
 
-    assert Verdict.EXHAUSTED is result.verdict
+    assert (Verdict.EXHAUSTED, (), ()) == (result.verdict, result.trace, result.loop)
 
 
 def test_a_smaller_round_inside_is_found() -> None:
@@ -68,6 +73,81 @@ def test_what_a_bound_takes_away_is_not_held_against_it() -> None:
 def test_a_bound_is_told(bounds: Bounds) -> None:
     """A search that was cut is bounded."""
     assert Verdict.BOUNDED is _ask(Graph({0: [("fair", 1, "")], 1: [("fair", 9, "")]}), bounds=bounds).verdict
+
+
+GRAPHS = 600
+
+
+def _graph_of_chance(seed: int) -> Graph:
+    """A graph of up to six states before the goal, about half of its transitions fair."""
+    rng = Random(seed)  # noqa: S311 - a seeded choice, no secret
+    size = rng.randint(1, 6)
+    places = [*range(size), GOAL]
+    return Graph(
+        {
+            state: [
+                (f"{rng.choice(['fair', 'luck'])} {state}-{n}", rng.choice(places), "")
+                for n in range(rng.randint(0, 3))
+            ]
+            for state in range(size)
+        }
+    )
+
+
+def _distances(graph: Graph, start: int, inside: Container[int] = range(GOAL + 1)) -> dict[int, int]:
+    """How many steps it takes from a state to each that it reaches inside of some states; 0 to itself."""
+    steps, waiting = {start: 0}, deque([start])
+    while waiting:
+        state = waiting.popleft()
+        for target in graph.successors(state):
+            if target in inside and target not in steps:
+                steps[target] = steps[state] + 1
+                waiting.append(target)
+    return steps
+
+
+def _holds_a_fair_run(graph: Graph, part: frozenset[int]) -> bool:
+    """Whether a run can come by all of these states again and again, and no fair transition leads out of them."""
+    edges = [edge for state in part for edge in graph.edges(state)]
+    return (
+        any(edge.target in part for edge in edges)
+        and all(part <= _distances(graph, state, part).keys() for state in part)
+        and all(edge.target in part for edge in edges if edge.label.startswith("fair"))
+    )
+
+
+def _nearest_trouble(graph: Graph) -> int | None:
+    """How far it is to where a run is lost, or else to where it may stay for ever; None if neither is there."""
+    steps = _distances(graph, graph.initial)
+    reached = {state: _distances(graph, state).keys() for state in steps}
+    lost = [s for s in steps if GOAL not in reached[s] and all(s in reached[there] for there in reached[s])]
+    if lost:
+        return min(steps[state] for state in lost)
+    states = [state for state in steps if state != GOAL]
+    parts = (frozenset(part) for n in range(1, len(states) + 1) for part in combinations(states, n))
+    return min((steps[s] for part in parts if _holds_a_fair_run(graph, part) for s in part), default=None)
+
+
+@pytest.mark.parametrize("shard", range(4))
+def test_brute_force_agrees(shard: int) -> None:
+    """On small graphs the trouble is where brute force over all sets of states finds it, and the loop goes round."""
+    wrong, found = [], set()
+    for seed in range(shard, GRAPHS, 4):
+        graph = _graph_of_chance(seed)
+        result, nearest = _ask(graph), _nearest_trouble(graph)
+        found.add((result.verdict, bool(result.loop)))
+        state, way = 0, []
+        for label in (*result.trace, *result.loop):
+            state = next(edge.target for edge in graph.edges(state) if edge.label == label)
+            way.append(state)
+        at = [0, *way][len(result.trace)]
+        if nearest != (len(result.trace) if result.verdict is Verdict.VIOLATED else None) or (
+            result.loop and state != at
+        ):
+            wrong.append(seed)
+
+    assert [] == wrong
+    assert {(Verdict.VIOLATED, True), (Verdict.VIOLATED, False), (Verdict.EXHAUSTED, False)} == found
 
 
 RECOVERY = frozenset({

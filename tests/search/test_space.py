@@ -308,6 +308,7 @@ def test_the_quotient_loses_no_world(keys: int, depth: int) -> None:
         ({"limits": Limits(other_lease_ms=0)}, ("limits.other_lease_ms=0", "give 1 tick or more")),
         ({"limits": Limits(approval_ms=0)}, ("limits.approval_ms=0", "give 1 tick or more")),
         ({"limits": Limits(deadline_ms=0)}, ("limits.deadline_ms=0", "give 1 tick or more")),
+        ({"limits": Limits(permits=1)}, ("limits.permits=1", "ties keys together", "give None")),
     ],
 )
 def test_bounds_that_make_no_sense_are_refused(wrong: dict[str, object], parts: tuple[str, ...]) -> None:

@@ -147,7 +147,7 @@ def test_a_plan_that_is_wrong_is_told(document, read, changes, says):
             {"steps": [{"do": "submit", "key": "k1", "payload": "p1"}]},
             "a trace of attempts has neither steps, nor lanes",
         ),
-        ({"lanes": {}, "schedule": []}, 'nor a cut; take them out, or "attempts"'),
+        ({"lanes": {}, "schedule": []}, 'nor a cut, nor permits; take them out, or "attempts"'),
         ({"cut": {"answered": 0, "position": 0, "survived": []}}, "a trace of attempts has neither steps, nor"),
     ],
     ids=lambda x: str(x)[:60],

@@ -35,6 +35,7 @@ RACES = {
     "M203": ("submit k1 p1; claim w1 k1; advance k1 lease+1", "reap_read w1; reap_apply w1 | claim w2 k1"),
     "M204": (LEASED, "dispatch w1 k1 done | revoke k1"),
     "M205": (APPROVED, "claim w1 k1 | claim w2 k1", "advance k1 lease"),
+    "M221": ("submit k1 p1; submit k2 p1", "claim w1 k1 | claim w2 k2"),
 }
 """For each mistake that shows only in a race, a program that some schedule makes break the promise."""
 SMALL = {

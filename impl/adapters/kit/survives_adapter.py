@@ -20,7 +20,6 @@ The protocol is described in docs/protocol.md.
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import os
 import queue
@@ -144,6 +143,8 @@ class Handles:
         self._folder = folder / "handles"
 
     def _path(self, key: str) -> Path:
+        import hashlib  # takes longer to import than all the others, and not every adapter keeps handles
+
         return self._folder / hashlib.sha256(key.encode()).hexdigest()
 
     def get(self, key: str) -> Any:

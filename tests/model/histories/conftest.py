@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from model.contracts import Contracts
+from model.contracts import Contracts, Limits
 from model.histories import Call, DispatcherHistory, Operation
 from model.step import Model
 from model.words import Kind, Outcome, World
@@ -18,9 +18,13 @@ def history_of() -> Callable[..., DispatcherHistory]:
     """A dispatcher's specification from the world that labelled actions lead to, one after another."""
 
     def start(
-        *labels: str, contracts: Contracts | None = None, busy: bool = False, keys: int = 2
+        *labels: str,
+        contracts: Contracts | None = None,
+        limits: Limits | None = None,
+        busy: bool = False,
+        keys: int = 2,
     ) -> DispatcherHistory:
-        model = Model(contracts or Contracts(), keys=keys)
+        model = Model(contracts or Contracts(), limits or Limits(), keys=keys)
         world: World = model.first()
         for label in labels:
             action = model.alphabet.by_label[label]

@@ -7,8 +7,10 @@ from collections import Counter
 import pytest
 from attrs import evolve, frozen
 
+from model.contracts import Limits
 from model.histories import Call, DispatcherHistory, Group, Operation, Verdict, explain, merged, same_slots
 from model.histories.partition import Keys
+from model.words import Kind
 from tests.model.histories.generated import chance_of, dispatcher_history, planted
 
 READY = ("submit k1 p1", "approve k1 p1", "claim w1 k1", "submit k2 p1", "approve k2 p1", "claim w2 k2")
@@ -147,3 +149,51 @@ def test_untouched_keys_are_compared_too(history_of) -> None:
     assert [Verdict.EXPLAINED, Verdict.UNEXPLAINED] == [
         explain(specification, [], accepts=same_slots(s)).verdict for s in (stores, changed)
     ]
+
+
+@pytest.mark.parametrize(
+    ("permits", "second", "verdict", "groups"),
+    [
+        (None, "ok 1", Verdict.EXPLAINED, 2),
+        (None, "refused", Verdict.UNEXPLAINED, 2),
+        (1, "ok 1", Verdict.UNEXPLAINED, 1),
+        (1, "refused", Verdict.EXPLAINED, 1),
+        (2, "ok 1", Verdict.EXPLAINED, 1),
+    ],
+)
+def test_a_limit_ties_the_keys_together(history_of, calls_of, permits, second, verdict, groups) -> None:
+    """Where permits are limited, two claims of two keys are judged together: one of them may be refused for the other."""
+    specification = history_of("submit k1 p1", "submit k2 p1", limits=Limits(permits=permits))
+    calls = calls_of(specification, [(0, "claim w1 k1", 1, 3, "ok 1"), (1, "claim w2 k2", 2, 4, second)])
+    found = explain(specification, calls)
+
+    assert (verdict, groups) == (found.verdict, len(found.groups))
+
+
+def test_without_claims_a_limit_ties_nothing(history_of, calls_of) -> None:
+    """Operations that take no permit are judged key by key, whatever the limit is."""
+    specification = history_of(*READY[:2], *READY[3:5], limits=Limits(permits=1))
+    calls = calls_of(specification, [(0, "cancel k1", 1, 2, "ok"), (1, "cancel k2", 3, 4, "ok")])
+
+    assert 2 == len(explain(specification, calls).groups)
+
+
+def test_a_takeover_may_lose_the_permit_on_its_way(history_of) -> None:
+    """While a claim tells the sink of its token another key may take the last permit: it is refused in the end."""
+    lead = (
+        "submit k1 p1",
+        "approve k1 p1",
+        "claim w1 k1",
+        "dispatch w1 k1 silent",
+        "advance k1 lease",
+        "submit k2 p1",
+    )
+    specification = history_of(*lead, limits=Limits(permits=1))
+    model, world = specification.model, specification.first_world
+    claim = Operation(model.alphabet.by_label["claim w1 k1"], 0)
+    ((world, memo),) = specification.stages(world, claim, None)
+    ((world, memo),) = specification.stages(world, claim, memo)
+    world, granted = model.step(world, model.alphabet.by_label["claim w2 k2"])
+    ((then, done),) = specification.stages(world, claim, memo)
+
+    assert (Kind.OK, Kind.REFUSED, world) == (granted.kind, done.outcome.kind, then)

@@ -1,0 +1,135 @@
+"""Adapters that are tiny scripts of their own, without the helper, and the proof that nothing of them is left."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stateful import medium
+from stateful.foreign.adapter import Adapter
+from stateful.foreign.examine import Examination, Examined
+from stateful.foreign.facts import Facts
+from stateful.foreign.order import Order
+from stateful.foreign.stage import Stage
+
+MARK = "SURVIVES_TESTED"
+"""In the environment of whatever a test starts."""
+PREAMBLE = """\
+import json, os, signal, subprocess, sys, time
+holds = 0
+CLAIMS = [{"id": "at-most-once"}, {"id": "true-completion"}]
+def write(text):
+    os.write(1, text.encode())
+def say(**message):
+    write(json.dumps(message) + "\\n")
+def hear():
+    line = sys.stdin.readline()
+    return json.loads(line) if line else sys.exit(0)
+def hello(**more):
+    hear()
+    about = {"id": 0, "version": 1, "style": "call", "system": "tiny", "claims": CLAIMS}
+    say(**{**about, **more})
+def held(request, point, **more):
+    global holds
+    holds += 1
+    say(**{"id": request["id"], "held": point, "n": holds, **more})
+    return hear()
+def enter(request, **more):
+    given = request["with"]
+    return held(request, "effect-enter", **{"key": given["key"], "payload": given["payload"], **more})
+def leave(request):
+    return held(request, "effect-exit")
+def send(request):
+    told = {**enter(request), **leave(request)}
+    if "raise" in told: return {"outcome": "failed", "reason": told["raise"]}
+    return {"outcome": "done", "result": told["receipt"]}
+def serve(start):
+    while True:
+        request = hear()
+        say(id=request["id"], **(start(request) if request["do"] == "start" else {"outcome": "done"}))
+        if request["do"] == "close":
+            sys.exit(0)
+"""
+
+
+def _marked(mark: str) -> list[str]:
+    """The processes that have a mark in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.append(f"{folder.name} {(folder / 'cmdline').read_bytes()!r}")
+        except OSError:
+            continue  # another's, or it has just ended
+    return found
+
+
+def _dead_children() -> list[str]:
+    """Children of this process that have ended and that nobody has waited for."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        if (state, parent) == ("Z", str(os.getpid())):
+            found.append(folder.name)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """After each test there is no process that it started, none that nobody waited for, and no temporary folder."""
+    mark, folders = uuid.uuid4().hex, tmp_path_factory.mktemp("folders")
+    monkeypatch.setenv(MARK, mark)
+    monkeypatch.setattr(medium, "scratch", folders)
+    before = _dead_children()
+    yield folders
+    assert ([], [], before) == (_marked(mark), list(folders.rglob("system-*")), _dead_children())
+    assert [] == [f for f in folders.iterdir() if f.name.startswith("survives-")]
+
+
+@pytest.fixture
+def scratch(nothing_is_left: Path) -> Path:
+    """Where a system's folders go."""
+    return nothing_is_left
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Callable[..., Adapter]:
+    """An adapter that is the preamble and a few lines; without the helper, so that it starts in 10 ms."""
+
+    def make(body: str, *arguments: object, patience: float = 60, name: str = "tiny.py") -> Adapter:
+        path = tmp_path / name
+        path.write_text(PREAMBLE + body, "utf-8")
+        command = (sys.executable, "-I", "-S", str(path), *map(str, arguments))
+        return Adapter(name, command, tmp_path, patience)
+
+    return make
+
+
+@pytest.fixture
+def examined(scratch: Path) -> Callable[..., Examined]:
+    """An examination, without the sweep and in one worker if nothing else is said."""
+
+    def run(adapter: Adapter, **how: Any) -> Examined:
+        return Examination(adapter, scratch, **{"workers": 1, "sweep": False, "slow": False, **how}).run()
+
+    return run
+
+
+@pytest.fixture
+def staged(scratch: Path) -> Callable[[Adapter, Order], Facts]:
+    """One order on an adapter."""
+
+    def run(adapter: Adapter, order: Order, **how: Any) -> Facts:
+        adapter.ask(scratch)
+        return Stage(adapter, scratch, **how).run(order)
+
+    return run
