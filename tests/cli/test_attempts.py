@@ -19,7 +19,7 @@ def test_what_was_run_is_told(survives):
 
     assert (0, "") == (said.status, said.err)
     assert "impl.sqlite:SqliteDispatcher, contracts default" == lines[0]
-    assert lines[1].startswith("SURVIVED 10 of 10 promises that attempts can break in 990 runs, 1,0")
+    assert lines[1].startswith("SURVIVED 10 of 10 promises that attempts can break in 1,271 runs, 1,2")
     assert lines[2].startswith(
         "  exhausted: every script of up to 1 answer, with at most 1 event before any of their"
     )

@@ -212,11 +212,11 @@ def test_a_ledger_that_is_busy_is_asked_again_before_the_lease_runs_out(opened, 
     """A renewal that finds the ledger locked takes nothing from the attempt."""
     from impl.sqlite.book import BUSY
 
-    dispatcher = opened()
+    dispatcher, sink = opened(), Slow(110)
     seen = renewals(dispatcher, loop, lambda n: BUSY if n <= calls else None)
-    ending = loop.run_until_complete(dispatcher.runner(Slow(110), LONG, draws=Longest()).run(KEY))
+    ending = loop.run_until_complete(dispatcher.runner(sink, LONG, draws=Longest()).run(KEY))
 
-    assert (Kind.OK, [30, 40, 50][: calls + 1]) == (ending.kind, seen[: calls + 1])
+    assert (Kind.OK, 1, [30, 40, 50][: calls + 1]) == (ending.kind, sink.sent, seen[: calls + 1])
 
 
 def test_a_ledger_that_stays_busy_ends_the_attempt_with_its_lease(opened, loop):

@@ -216,12 +216,12 @@ def test_another_worker_is_refused_as_long_as_an_attempt_takes(isolation):
     assert (True, 20, {0, 2, 7, 14, 20}) == (outlasts, len(kept), set(kept))
 
 
-def test_a_worker_that_sleeps_for_a_lease_loses_it():
-    """The event has teeth: after a stall to 90 ms another worker is granted the key, and the rule allows just that."""
-    with AttemptSystem(load_subject(), Contracts()) as one:
-        ran = one.replay(Plan(1, (Said.SILENT,), (Planned(STALL, 7, 1, 89), Planned(CLAIM, 89, 1))))
+@pytest.mark.parametrize("until_ms", [18, 89])
+def test_a_worker_that_sleeps_for_a_lease_loses_it(system, until_ms):
+    """The event has teeth: another worker is granted the key then, and the attempt ends at once, as the rule has it."""
+    ran = system.replay(Plan(1, (Said.SILENT,), (Planned(STALL, 2, 1, until_ms), Planned(CLAIM, until_ms, 1))))
 
-        assert (((89, True),), []) == (ran.told.claims, list(broken(ran, one.setup)))
+    assert (((until_ms, True),), []) == (ran.told.claims, list(broken(ran, system.setup)))
 
 
 # -- the same again -------------------------------------------------------------------------------------------
@@ -339,6 +339,15 @@ def test_a_mistake_is_caught(one):
     assert one.breaks not in {finding.property_id for findings in shorter for finding in findings}
     assert ([one.breaks] * 2, SURVIVED) == (verdicts, told_again(evolve(trace, mistake=""))[0].verdict)
     assert done.plan.length <= SHORT, done.plan
+
+
+def test_a_mistake_is_run_and_written_under_the_choice_that_it_needs():
+    """Whoever replays its trace reads under which contracts it broke; a subject without a mistake keeps those it got."""
+    asked = contracts_from({"fencing": "none"})
+    chosen = load_subject(mistake="M013").chosen(asked)
+
+    assert asked == load_subject().chosen(asked) == load_subject(mistake="M010").chosen(asked)
+    assert contracts_from({"fencing": "none", "attempt_timeout": "thread"}) == chosen
 
 
 def test_there_are_such_mistakes():
