@@ -128,6 +128,14 @@ def test_whoever_wakes_is_frozen_no_more(history_of, calls_of) -> None:
     assert [-1, -1] == [worker.stalled for worker in world.workers]
 
 
+@pytest.mark.parametrize("key", ["k1", "k2"])
+def test_a_wake_is_about_the_key_that_froze_before_the_history(history_of, calls_of, key) -> None:
+    """Where the worker was frozen at first, its wake concerns the key that it froze on, and no other."""
+    specification = history_of(f"submit {key} p1", f"approve {key} p1", f"claim w1 {key}", f"stall w1 {key}")
+
+    assert [{0}, {1}] == _scopes(specification, calls_of(specification, [(0, "wake w1 done", 1, 2, "ok 1")]))
+
+
 def test_worlds_are_every_combination(history_of, calls_of) -> None:
     """Two keys with two ends each leave four worlds."""
     specification = history_of()
