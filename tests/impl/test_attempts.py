@@ -191,6 +191,38 @@ def test_a_senseless_timeout_is_refused(isolation, timeout_ms) -> None:
 
 
 @EVERY
+def test_a_timeout_may_be_less_than_a_millisecond(isolation) -> None:
+    """Half a millisecond is a timeout, and the timer is set to it."""
+    bell = Bell()
+
+    attempt = asyncio.run(AttemptRunner(isolation, bell).run(fitting(isolation, lambda: 7), timeout_ms=0.5))
+
+    assert (Kind.OK, 7, [0.5]) == (attempt.kind, attempt.value, bell.set_ms)
+
+
+@EVERY
+def test_an_attempt_that_was_interrupted_says_so(isolation, pipe) -> None:
+    """Whoever waits is cancelled, and is told that the outcome is unknown and why, before the cancellation goes on."""
+
+    async def hang():
+        await asyncio.Event().wait()
+
+    async def main():
+        bell = Bell()
+        call = hang if isolation is AttemptTimeout.COOPERATIVE else partial(os.read, pipe[0], 1)
+        attempt = asyncio.ensure_future(AttemptRunner(isolation, bell).attempt(call, timeout_ms=50))
+        await bell.waiting.wait()
+        attempt.cancel()
+        told = await attempt
+        os.write(pipe[1], b"x")  # a thread goes on until somebody lets it
+        return told
+
+    told = asyncio.run(main())
+
+    assert (Kind.UNKNOWN, "interrupted", True) == (told.kind, told.reason, told.interrupted)
+
+
+@EVERY
 def test_a_call_of_the_wrong_sort_is_refused(isolation) -> None:
     """An async call in a thread or process, or a plain one in a task, is refused before it is called."""
     other = AttemptTimeout.THREAD if isolation is AttemptTimeout.COOPERATIVE else AttemptTimeout.COOPERATIVE
