@@ -14,6 +14,7 @@ from attrs import frozen
 from stateful.commands.options import progress
 from stateful.foreign.adapter import Adapter
 from stateful.foreign.channel import AdapterError
+from stateful.foreign.dispatcher import words_of
 from stateful.foreign.examine import Examination, Examined, replay
 from stateful.foreign.facts import Facts
 from stateful.foreign.keeping import keep
@@ -90,29 +91,38 @@ def check_adapter(words: tuple[str, ...], out: Path, how: How, *, as_json: bool)
 
 
 def replay_foreign(path: Path, other: str, times: int, *, as_json: bool) -> int:
-    """``survives replay`` of a trace of version 5; the exit status."""
+    """``survives replay`` of a trace of version 6; the exit status."""
     trace = read_foreign(path)
-    words = (other,) if other else trace.adapter
+    words = words_of(other) if other else trace.adapter
     adapter = adapter_named(words, PATIENCE)
     with scratch() as folder:
         told = [_once(adapter, folder / str(n), trace.order, trace.claim) for n in range(times)]
-    facts, wrong = told[0]
     broken = sum(bool(w) for _, w in told)
+    facts, wrong = next((one for one in told if one[1]), told[0])
+    found = "it was not at stake" if wrong is None else wrong or "it held"
     if as_json:
         lines = [{"step": x.label, "outcome": x.outcome, "at_rest": x.is_rest} for x in facts.lines]
-        document = {"trace": trace.to_json(), "detail": wrong, "times": times, "violated": broken, "steps": lines}
+        document = {
+            "trace": trace.to_json(),
+            "detail": wrong or "",
+            "times": times,
+            "violated": broken,
+            "steps": lines,
+        }
         click.echo(json.dumps(document, indent=2))
     else:
         out = console()
-        out.print(f"{trace.system} {trace.system_version}, {trace.claim}: {wrong or 'it held'}", markup=False)
+        system = f"{trace.system} {trace.system_version}".strip()
+        out.print(f"{system}, {trace.claim}: {found}", markup=False)
         for number, line in enumerate(facts.lines, start=1):
             rest = "  at rest, " if line.is_rest else "  "
             out.print(f"{rest}{number}  {line.label}: {line.outcome}", markup=False)
-        came = f"violated {broken} times of {times}" if times > 1 else "violated" if wrong else "holds"
+        came = "vacuous" if wrong is None else "violated" if wrong else "holds"
+        came = f"violated {broken} times of {times}" if times > 1 and broken else came
         out.print(f"  expected {trace.expect}, and it came out as {came}", markup=False)
-    return EXIT_STATUS[Status.VIOLATED if broken else Status.SURVIVED]
+    return EXIT_STATUS[Status.VIOLATED if broken else Status.VACUOUS if wrong is None else Status.SURVIVED]
 
 
-def _once(adapter: Adapter, folder: Path, order: Order, claim: str) -> tuple[Facts, str]:
+def _once(adapter: Adapter, folder: Path, order: Order, claim: str) -> tuple[Facts, str | None]:
     folder.mkdir(parents=True, exist_ok=True)
     return replay(adapter, folder, order, claim)

@@ -282,8 +282,11 @@ def _last_step(facts: Facts) -> tuple[Spot, ...]:
     )
 
 
-def replay(adapter: Adapter, scratch: Path, order: Order, claim_id: str) -> tuple[Facts, str]:
-    """An order once more: its facts, and what is wrong with the claim, if anything. Raises AdapterError."""
+def replay(adapter: Adapter, scratch: Path, order: Order, claim_id: str) -> tuple[Facts, str | None]:
+    """An order once more: its facts, and what is wrong with the claim, if anything; None if it was not at stake.
+
+    Raises AdapterError.
+    """
     hello = adapter.ask(scratch)
     claimed = hello.claimed(claim_id)
     if claimed is None:
@@ -294,7 +297,7 @@ def replay(adapter: Adapter, scratch: Path, order: Order, claim_id: str) -> tupl
     facts = Stage(adapter, scratch, shim=shim).run(order)
     if facts.trouble:
         raise AdapterError(facts.trouble)
-    return facts, judged(facts, claimed, hello) or ""
+    return facts, judged(facts, claimed, hello)
 
 
 __all__ = ["HOLDS", "REPLAYS", "UNCLAIMED", "Any", "Examination", "Examined", "Row", "Violation", "replay"]

@@ -141,6 +141,10 @@ class Order:
 
 
 FIELDS = ("do", "worker", "key", "payload", "choice", "at", "then", "spot", "effect")
+SPOT_MAX = 100_000
+CHOICES = {Do.DECIDE: ("grant", "deny"), Do.RECONCILE: ("happened", "not"), Do.ADVANCE: ("lease", "expiry")}
+KEYED = (Do.START, Do.DECIDE, Do.CANCEL, Do.RECONCILE, Do.OBSERVE)
+STOPPABLE = (*TOLD, Do.GO_ON)
 
 
 def step_from_json(raw: Any, where: str) -> Step:
@@ -152,16 +156,48 @@ def step_from_json(raw: Any, where: str) -> Step:
         raise OrderError(f"{where} has no field {strangers[0]!r}; the fields are {', '.join(FIELDS)}")
     try:
         do, at, then = Do(str(raw.get("do"))), At(raw.get("at", "")), Then(raw.get("then", ""))
-        spot = Spot(**raw.get("spot", {}))
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise OrderError(f"{where}: {error}; what can be done is {', '.join(Do)}") from error
-    numbers = {name: raw.get(name, 1 if name != "key" else 0) for name in ("worker", "key", "effect")}
-    for name, value in numbers.items():
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 9:
-            raise OrderError(f"{where}: {name} is {value!r}; it is a number up to 9")
-    if bool(at) != bool(then):
-        raise OrderError(f'{where}: "at" says where and "then" says what; give both or neither')
     payload, choice = raw.get("payload", ""), raw.get("choice", "")
-    if payload not in {"", "p1", "p2"} or not isinstance(choice, str):
-        raise OrderError(f"{where}: payload is {payload!r}; it is p1 or p2")
-    return Step(do, payload=payload, choice=choice, at=at, then=then, spot=spot, **numbers)
+    worker, key, effect = (_number(raw, name, where) for name in ("worker", "key", "effect"))
+    step = Step(do, worker, key, payload, choice, at, then, effect=effect)
+    _check(step, where)
+    return evolve(step, spot=_spot(raw.get("spot", {}), where))
+
+
+def _number(raw: dict[str, Any], name: str, where: str) -> int:
+    least = 0 if name == "key" else 1
+    value = raw.get(name, least)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 9:
+        raise OrderError(f"{where}: {name} is {value!r}; it is a number from {least} to 9")
+    return value
+
+
+def _check(step: Step, where: str) -> None:
+    """Raise OrderError unless the parts of a step go together."""
+    if step.payload not in ("", "p1", "p2") or (step.do is Do.START and not step.payload):
+        raise OrderError(f"{where}: payload is {step.payload!r}; it is p1 or p2")
+    choices = CHOICES.get(step.do, ("",))
+    if step.choice not in choices:
+        raise OrderError(
+            f"{where}: {step.do} with choice {step.choice!r}; it is {' or '.join(choices) or 'left out'}"
+        )
+    if step.do in KEYED and not step.key:
+        raise OrderError(f"{where}: {step.do} names no key; give one, a number from 1 to 9")
+    if bool(step.at) != bool(step.then):
+        raise OrderError(f'{where}: "at" says where and "then" says what; give both or neither')
+    if step.at and step.do not in STOPPABLE:
+        raise OrderError(f"{where}: {step.do} is never stopped at {step.at}; leave out at and then")
+    if step.at is At.FILE and step.then is not Then.KILL:
+        raise OrderError(f"{where}: at {step.at} a process can only be killed, and not {step.then}")
+
+
+def _spot(raw: Any, where: str) -> Spot:
+    try:
+        spot = Spot(**raw)
+    except TypeError as error:
+        raise OrderError(f'{where}: spot is {raw!r}; it is an object of "number", "sql" and "nth"') from error
+    numbers = (spot.number, spot.nth)
+    if not isinstance(spot.sql, str) or not all(type(n) is int and 0 <= n <= SPOT_MAX for n in numbers):
+        raise OrderError(f'{where}: spot is {raw!r}; "number" and "nth" are numbers, and "sql" is a text')
+    return spot

@@ -1,4 +1,4 @@
-"""Traces of a foreign system: version 5 of the format, an order and the claim that it breaks."""
+"""Traces of a foreign system: version 6 of the format, an order and the claim that it breaks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from model.claims import CLAIMS
 from stateful.foreign.order import Order, OrderError, Step, step_from_json
 
 FORMAT = "survives-trace"
-VERSION = 5
+VERSION = 6
 FIELDS = ("format", "version", "adapter", "system", "system_version", "claim", "name", "steps", "expect")
 EXPECTED = ("violated", "holds")
 
@@ -80,22 +80,22 @@ def _from_json(document: dict[str, Any]) -> ForeignTrace:
     if strangers:
         raise ForeignTraceError(f"there is no field {strangers[0]!r}; the fields are {', '.join(FIELDS)}")
     adapter, raw = document.get("adapter"), document.get("steps")
-    if not isinstance(adapter, list) or not adapter or not all(isinstance(word, str) for word in adapter):
+    if not isinstance(adapter, list) or not adapter or not all(isinstance(w, str) and w for w in adapter):
         raise ForeignTraceError(f'"adapter" is {adapter!r}; it is a list of words, a file or a command')
-    if not isinstance(raw, list):
-        raise ForeignTraceError('"steps" is missing or no list; the file is torn')
+    if not isinstance(raw, list) or not raw:
+        raise ForeignTraceError('"steps" is missing, empty or no list; the file is torn')
     claim, expect = document.get("claim"), document.get("expect", "violated")
-    if claim not in CLAIMS:
+    if not isinstance(claim, str) or claim not in CLAIMS:
         raise ForeignTraceError(f'"claim" is {claim!r}; it is one of {", ".join(CLAIMS)}')
     if expect not in EXPECTED:
         raise ForeignTraceError(f'"expect" is {expect!r}; it is one of {", ".join(EXPECTED)}')
     steps: tuple[Step, ...] = tuple(step_from_json(one, f"step {n}") for n, one in enumerate(raw, start=1))
-    name = document.get("name", "")
-    return ForeignTrace(
-        tuple(adapter),
-        str(document.get("system", "")),
-        str(document.get("system_version", "")),
-        claim,
-        Order(str(name), steps),
-        expect,
-    )
+    system, version, name = (_text(document, field) for field in ("system", "system_version", "name"))
+    return ForeignTrace(tuple(adapter), system, version, claim, Order(name, steps), expect)
+
+
+def _text(document: dict[str, Any], name: str) -> str:
+    value = document.get(name, "")
+    if not isinstance(value, str):
+        raise ForeignTraceError(f'"{name}" is {value!r}; it is a text')
+    return value
