@@ -67,7 +67,11 @@ def examined(words: tuple[str, ...], out: Path, how: How) -> Shown:
         result = Examination(
             adapter, folder, how.workers, slow=how.slow, sweep=how.sweep, shim=shim, report=report
         ).run()
-    return Shown(result, keep(result, words, out))
+    try:
+        return Shown(result, keep(result, words, out))
+    except OSError as error:
+        click.echo(f"survives: {error.filename or out}: {error.strerror}; no trace was kept", err=True)
+        return Shown(result, {})
 
 
 def step_driven(words: tuple[str, ...], patience: float) -> str:

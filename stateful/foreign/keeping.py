@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 from stateful.foreign.examine import Examined, Violation
 from stateful.foreign.trace import ForeignTrace
+
+NAME_MAX = 60
 
 
 def keep(examined: Examined, words: tuple[str, ...], out: Path) -> dict[str, str]:
@@ -18,12 +21,17 @@ def keep(examined: Examined, words: tuple[str, ...], out: Path) -> dict[str, str
             continue
         trace = ForeignTrace(words, hello.system, hello.system_version, row.claim_id, row.violation.order)
         name = hashlib.sha256(json.dumps(trace.to_json(), sort_keys=True).encode()).hexdigest()[:8]
-        folder = out / f"{hello.system}-{row.claim_id}-{name}"
+        folder = out / f"{_as_file_name(hello.system)}-{row.claim_id}-{name}"
         folder.mkdir(parents=True, exist_ok=True)
         trace.write(folder / "trace.json")
         (folder / "story.txt").write_text(story(row.claim_id, row.violation), "utf-8")
         kept[row.claim_id] = str(folder / "trace.json")
     return kept
+
+
+def _as_file_name(system: str) -> str:
+    """A system's name, fit to be a part of a folder's."""
+    return re.sub(r"[^\w.+-]+", "-", system).strip("-.")[:NAME_MAX] or "system"
 
 
 def story(claim_id: str, violation: Violation) -> str:
