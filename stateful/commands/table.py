@@ -13,8 +13,8 @@ import click
 from stateful.commands.options import out_option, see_whether_it_can_be_written, workers_option
 
 ADAPTERS = Path(__file__).parents[2] / "impl" / "adapters"
-CONTROLS = ("liar",)
-"""Planted systems, which are no published ones; they are run if they are named."""
+CONTROLS = ("liar", "sqlite_dispatcher")
+"""A planted system and our own, which are no published ones; they are run if they are named."""
 
 
 def shipped() -> list[str]:

@@ -26,6 +26,7 @@ from stateful.verdict import Status
 REPLAYS = 5
 """How often a violation must be seen again before it is called one."""
 REDUCTIONS_MAX = 24
+STEP_BY_STEP = "it is driven step by step and makes no claims: walk it with `survives check`"
 TROUBLES_MAX = 5
 """After so many orders that told nothing, the adapter is given up."""
 
@@ -139,7 +140,7 @@ class Examination:
             hello = self.adapter.ask(self.scratch)
         except AdapterError as error:
             return Examined(self.adapter.name, None, (), troubles=(str(error),), seconds=time.monotonic() - began)
-        recipe, why = self._recipe(hello)
+        recipe, why = self._recipe(hello) if hello.style == "call" else (None, STEP_BY_STEP)
         if recipe is None:
             rows = tuple(self._not_run(i, hello, why) for i in CLAIMS)
             return Examined(self.adapter.name, hello, rows, troubles=(why,), seconds=time.monotonic() - began)
