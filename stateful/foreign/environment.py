@@ -32,7 +32,7 @@ _BLOCK = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)
 """As PEP 723 gives it."""
 _PIP_WITH_PYTHON = Version("22.3")
 """Has the option ``--python``."""
-_BEGUN = re.compile(r"(?m)^# /// script$")
+_BEGUN = re.compile(r"(?m)^# /// script$\s(?!# ///$)")
 
 
 class EnvironmentFailedError(AdapterError):
@@ -62,7 +62,9 @@ def metadata_of(path: Path) -> Metadata:
         raise EnvironmentFailedError(f"{path}: cannot be read: {why}; name a Python file in UTF-8") from error
     blocks = [m for m in _BLOCK.finditer(text) if m.group("type") == "script"]
     if not blocks and _BEGUN.search(text):
-        raise EnvironmentFailedError(f"{path}: its script metadata does not end; close it with a line # ///")
+        raise EnvironmentFailedError(
+            f"{path}: its script metadata is no block; begin each of its lines with # and a space, and end it with # ///"
+        )
     if not blocks:
         return Metadata()
     if len(blocks) > 1:
