@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import uuid
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from stateful import medium
+from stateful.foreign import catalogue, examine
 from stateful.foreign.adapter import Adapter
 from stateful.foreign.examine import Examination, Examined
 from stateful.foreign.facts import Facts
@@ -32,7 +34,8 @@ def hear():
     line = sys.stdin.readline()
     return json.loads(line) if line else sys.exit(0)
 def hello(**more):
-    hear()
+    global folder
+    folder = hear()["folder"]
     about = {"id": 0, "version": 1, "style": "call", "system": "tiny", "claims": CLAIMS}
     say(**{**about, **more})
 def held(request, point, **more):
@@ -56,6 +59,33 @@ def serve(start):
         if request["do"] == "close":
             sys.exit(0)
 """
+
+QUICK = """
+way = sys.argv[1]
+CLAIMS = [dict(zip(("id", "choice"), claim.split(":"))) for claim in sys.argv[2].split(",")]
+hello(claims=CLAIMS, abilities=sys.argv[3:])
+def keep(path, text):
+    with open(path + ".new", "w") as out: out.write(text)
+    os.replace(path + ".new", path)
+def start(request):
+    path = folder + "/" + request["with"]["key"]
+    kept = open(path).read() if os.path.exists(path) else None
+    if way == "once more" and kept == "" and not os.path.exists("seen"):
+        open("seen", "w").close()
+        return send(request)
+    if kept:
+        return {"outcome": "done", "result": kept}
+    if kept is not None and way != "sends again":
+        return {"outcome": "unknown", "reason": "it was begun"}
+    if way == "sends never":
+        return {"outcome": "pending"}
+    keep(path, "r1" if way == "marks before" else "")
+    answer = send(request)
+    keep(path, answer.get("result", "r1" if way == "marks before" else ""))
+    return answer
+serve(start)
+"""
+"""A system of one file a key that starts in 10 ms. It is honest, or sins in the way that its first argument says."""
 
 
 def _marked(mark: str) -> list[str]:
@@ -115,6 +145,16 @@ def tiny(tmp_path: Path) -> Callable[..., Adapter]:
 
 
 @pytest.fixture
+def quick(tiny: Callable[..., Adapter]) -> Callable[..., Adapter]:
+    """A small system, honest or with one sin, that makes some claims."""
+
+    def make(way: str, *claims: str, abilities: tuple[str, ...] = ()) -> Adapter:
+        return tiny(QUICK, way, ",".join(claims), *abilities, name="quick.py")
+
+    return make
+
+
+@pytest.fixture
 def examined(scratch: Path) -> Callable[..., Examined]:
     """An examination, without the sweep and in one worker if nothing else is said."""
 
@@ -122,6 +162,19 @@ def examined(scratch: Path) -> Callable[..., Examined]:
         return Examination(adapter, scratch, **{"workers": 1, "sweep": False, "slow": False, **how}).run()
 
     return run
+
+
+@pytest.fixture
+def only(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Examinations of the orders alone whose names these words match."""
+
+    def choose(*patterns: str) -> None:
+        def chosen(*recipe: Any) -> list[Order]:
+            return [o for o in catalogue.orders(*recipe) if any(re.fullmatch(p, o.name) for p in patterns)]
+
+        monkeypatch.setattr(examine, "orders", chosen)
+
+    return choose
 
 
 @pytest.fixture
