@@ -13,13 +13,16 @@ import click
 from stateful.commands.options import out_option, see_whether_it_can_be_written, workers_option
 
 ADAPTERS = Path(__file__).parents[2] / "impl" / "adapters"
-CONTROLS = ("liar", "sqlite_dispatcher")
-"""A planted system and our own, which are no published ones; they are run if they are named."""
+STEP_DRIVEN = ("sqlite_dispatcher",)
+"""What makes no claims, as it is judged by the model: `survives check` takes it."""
+CONTROLS = ("survives", "liar")
+"""No published systems: our own, and one that is planted. They come last."""
 
 
 def shipped() -> list[str]:
     """The adapters that come with this project, by the names of their files."""
-    return sorted(p.stem for p in ADAPTERS.glob("*.py") if p.stem != "__init__")
+    others = {"__init__", *STEP_DRIVEN, *CONTROLS}
+    return [*sorted(p.stem for p in ADAPTERS.glob("*.py") if p.stem not in others), *CONTROLS]
 
 
 @click.command()
@@ -47,11 +50,12 @@ def table(
     Exit status 0 if every system was judged, whatever came out; 3 if one could not be.
     """
     from stateful.commands.foreign import How, examined
-    from stateful.report.foreign import cell, console, markdown, page, show, to_json
+    from stateful.report.foreign import cell, console, show, to_json
+    from stateful.report.survival import document, page
     from stateful.verdict import Status
 
     see_whether_it_can_be_written(out)
-    chosen = [_words(name) for name in names or [n for n in shipped() if n not in CONTROLS]]
+    chosen = [_words(name) for name in names or shipped()]
     screen = console()
     rows = []
     for words in chosen:
@@ -59,12 +63,13 @@ def table(
         if not as_json and not as_markdown:
             show(rows[-1], screen)
             screen.print()
+    today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     if html is not None:
-        html.write_text(page(rows, dt.datetime.now(tz=dt.UTC).date().isoformat()), "utf-8")
+        html.write_text(page(rows, today), "utf-8")
     if as_json:
         click.echo(json.dumps([to_json(one) for one in rows], indent=2))
     elif as_markdown:
-        click.echo(markdown(rows))
+        click.echo(document(rows, today))
     else:
         for one in rows:
             ends = ", ".join(f"{r.claim_id} {cell(r)}" for r in one.examined.rows if r.claimed)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from importlib.resources import files
 from typing import Any
 
-import jinja2
 from attrs import frozen
 from rich.console import Console
 from rich.markup import escape
@@ -116,18 +113,18 @@ def _swept(examined: Examined) -> str:
     return counted(examined.statements, "statement") + files
 
 
-def _totals(examined: Examined) -> str:
+def totals(examined: Examined) -> str:
     """``3 hold, 1 violated, 13 unclaimed``."""
     return ", ".join(f"{n} {'hold' if name == HOLDS else name}" for name, n in examined.totals().items() if n)
 
 
 def _bound(out: Console, examined: Examined) -> None:
-    totals = _totals(examined)
+    ends = totals(examined)
     style = STYLE.get(str(examined.status), "green")
     status = str(examined.status).upper()
     out.print()
     out.print(
-        f"[{style}]{status}[/] {escape(totals or 'nothing was judged')}; {counted(examined.orders, 'order')}, "
+        f"[{style}]{status}[/] {escape(ends or 'nothing was judged')}; {counted(examined.orders, 'order')}, "
         f"{counted(examined.starts, 'process start')}, {_swept(examined)} swept; "
         f"{examined.seconds:.1f} s"
     )
@@ -186,39 +183,3 @@ def _row_json(row: Row, trace: str) -> dict[str, Any]:
             "trace": trace,
         }
     return out
-
-
-def markdown(all_shown: Sequence[Shown]) -> str:
-    """The survival table: a row a claim, a column a system, so that it stays readable as systems are added."""
-    heads = [s.system for s in all_shown]
-    lines = [f"| claim | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
-    for claim in CLAIMS.values():
-        cells = [_marked(_row_of(s.examined, claim.id)) for s in all_shown]
-        lines.append(f"| **{claim.id}**: {claim.sentence} | {' | '.join(cells)} |")
-    totals = [_totals(s.examined) or "not run" for s in all_shown]
-    return "\n".join([*lines, f"| *together* | {' | '.join(totals)} |"])
-
-
-def _row_of(examined: Examined, claim_id: str) -> Row | None:
-    return next((r for r in examined.rows if r.claim_id == claim_id), None)
-
-
-def _marked(row: Row | None) -> str:
-    if row is None:
-        return "not run"
-    text = cell(row)
-    return f"**{text}**" if row.status == Status.VIOLATED else text
-
-
-def page(all_shown: Sequence[Shown], date: str) -> str:
-    """The survival table as one page that needs no network."""
-    source = files("stateful.report").joinpath("foreign.html.j2").read_text("utf-8")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    return environment.from_string(source).render(
-        systems=all_shown,
-        claims=CLAIMS.values(),
-        row_of=_row_of,
-        cell=cell,
-        date=date,
-        replays=REPLAYS,
-    )
