@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from model import ALPHABET, Action, Alphabet, Contracts, Step, Verb
+from model.actions import instant
 from model.contracts import Checkpoint
+from model.words import Slot
 
 ALPHABET_OF_TWO = Alphabet(workers=2, keys=2)
 
@@ -19,6 +21,13 @@ def test_labels_are_unique(workers: int, keys: int) -> None:
 
     assert len(actions) == len({action.label for action in actions})
     assert len(actions) == len(alphabet.by_label)
+
+
+def test_an_action_names_its_worker_and_its_key_or_none() -> None:
+    """Workers and keys are counted from 0, and -1 is none."""
+    actions = ALPHABET_OF_TWO.by_label.values()
+
+    assert ({-1, 0, 1}, {-1, 0, 1}) == ({a.worker for a in actions}, {a.key for a in actions})
 
 
 @pytest.mark.parametrize("label", ALPHABET_OF_TWO.by_label)
@@ -104,6 +113,26 @@ def test_time_never_moves_back(play) -> None:
     enabled = run.model.enabled(run.world, Verb.ADVANCE)
 
     assert not [a.label for a in enabled if a.choice.startswith("lease")]
+
+
+def test_only_what_is_still_to_come_has_an_instant(play) -> None:
+    """A lease, a grant and a deadline have their instant while they last, and none once it does not matter."""
+    run = play()
+    run.do("submit k1 p1", "approve k1 p1", "claim w1 k1")
+    before = [
+        instant(run.stores.slots[0], what) for what in ("lease-1", "lease", "approval", "deadline", "deadline+1")
+    ]
+    run.do("revoke k1", "cancel k1")
+    after = [
+        instant(run.stores.slots[0], what) for what in ("lease-1", "lease", "approval", "deadline", "deadline+1")
+    ]
+
+    assert [99, 100, 250, 600, 601] == before
+    assert (
+        [None] * 5
+        == after
+        == [instant(Slot(), what) for what in ("lease-1", "lease", "approval", "deadline", "tick")]
+    )
 
 
 def test_a_step_says_where_it_dies() -> None:

@@ -392,3 +392,12 @@ def test_each_promise_can_break(changes, answers, property_id):
     broken = [id_ for id_, _why in breaks(evolve(GOOD, **changes), setup, answers, begun())]
 
     assert ([], [property_id]) == (list(breaks(GOOD, setup, (Said.DONE,), begun())), broken)
+
+
+@pytest.mark.parametrize(("event", "broken"), [(KILL, []), (INTERRUPT, []), (START, ["bounded-attempts"])])
+def test_whoever_takes_over_need_not_know_of_a_refusal(event, broken):
+    """A send after a 400 is wrong where no worker has died or left that had heard it, and alone there."""
+    twice = evolve(GOOD, sends_ms=(0, 65), attempts=2)
+    events = begun(Event(event, 4), Event(START, 65))
+
+    assert broken == [id_ for id_, _why in breaks(twice, DEFAULT, (Said.BAD_REQUEST, Said.DONE), events)]

@@ -6,7 +6,7 @@ from collections import deque
 
 import pytest
 
-from model.search import Bounds, Verdict, search
+from model.search import Bounds, Edge, System, Verdict, search
 from tests.search.systems import Graph, TwoPhaseCommit, random_graph
 
 GRAPHS = 400
@@ -77,6 +77,24 @@ def test_one_property_is_searched_alone(seed: int) -> None:
 
 LINE = Graph({n: [("on", n + 1, "")] for n in range(9)})
 """Ten states in a row."""
+
+
+def test_a_system_promises_nothing_unless_it_says_so() -> None:
+    """A system that names no property is never bad, shows nothing, and is searched to its end."""
+
+    class Ring(System[int]):
+        initial = 0
+
+        def successors(self, state):
+            return [(state + 1) % 5]
+
+        def edges(self, state):
+            return [Edge("on", (state + 1) % 5)]
+
+    result = search(Ring(), all_properties=True, witnesses=["w"])
+
+    assert (Verdict.EXHAUSTED, 5, {}, {}) == (result.verdict, result.states, result.traces, result.witnesses)
+    assert ("", (), ([], [])) == (Ring().bad(0), Ring().shows(0), Ring().broken(0))
 
 
 def test_a_witness_gets_its_shortest_trace() -> None:

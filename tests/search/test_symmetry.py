@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from itertools import permutations
+from random import Random
 
 import pytest
+from attrs import evolve
 
 from model import Model, contracts_from
 from model.search import (
@@ -18,7 +20,7 @@ from model.search import (
     search,
     unsound,
 )
-from model.words import Reply
+from model.words import Reply, World
 from tests.search.systems import Graph, TwoPhaseCommit, managers_by_state, managers_in_order
 
 SMALL = {"kills": 1, "policy_bumps": 0, "payload_changes": False, "replies": {Reply.DONE, Reply.PERMANENT}}
@@ -133,3 +135,46 @@ def test_two_workers_are_half_the_states() -> None:
 
     assert Verdict.EXHAUSTED is plain.verdict is reduced.verdict
     assert 1.7 < plain.states / reduced.states < 2
+
+
+@pytest.mark.parametrize(("workers", "keys"), [(2, 1), (3, 1), (2, 2)])
+def test_a_state_under_other_names_has_the_same_representative(workers: int, keys: int) -> None:
+    """Whatever order workers and keys are named in, on random walks: one representative, which is one of the states."""
+    space = ModelSpace(Model(workers=workers, keys=keys), ModelBounds(workers, keys, kills=1, replies={Reply.DONE}))
+    canonical, rng = interchangeable(space), Random(0)  # noqa: S311 - a seeded choice, no secret
+    seen = set()
+    for _ in range(12):
+        state = space.initial
+        for _ in range(30):
+            state = rng.choice(space.successors(state) or [space.initial])
+            seen.add(state)
+
+    for state in sorted(seen):
+        world, kills = space.world(state), space.kills_left(state)
+        named = {
+            space.encode(_with_keys(evolve(world, workers=tuple(world.workers[n] for n in people)), order), kills)
+            for people in permutations(range(workers))
+            for order in permutations(range(keys))
+        }
+        assert {canonical(state)} == {canonical(other) for other in named}
+        assert canonical(state) in named
+
+
+def _with_keys(world: World, order: tuple[int, ...]) -> World:
+    """The world with its keys in another order, in the stores and in what each worker knows."""
+
+    def moved(row):
+        return row and tuple(row[n] for n in order)
+
+    workers = tuple(
+        evolve(
+            worker,
+            tokens=moved(worker.tokens),
+            results=moved(worker.results),
+            receipts=moved(worker.receipts),
+            view=moved(worker.view),
+            stalled=order.index(worker.stalled) if worker.stalled >= 0 else -1,
+        )
+        for worker in world.workers
+    )
+    return evolve(world, workers=workers, stores=evolve(world.stores, slots=moved(world.stores.slots)))
