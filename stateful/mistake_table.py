@@ -26,7 +26,8 @@ from stateful.workers import Interrupted, run_shards, terminating
 
 ORDERS = {"walk": 3_000, "machine": 400, "kills": 1, "interleavings": 100, "faults": 8, "power": 1, "attempts": 2}
 """The most that an engine tries: orders; for kills one whole catalogue; for interleavings schedules of a program; for
-faults one of so many parts of its catalogue, or all of it for what only faults show."""
+faults one of so many parts of its catalogue, or all of it for what only faults show; for attempts every script of so
+many, with an event."""
 ALONE = {"faults": 1, "interleavings": 1_000}
 """The same where no other engine shows it."""
 SECOND = "kills"
@@ -111,7 +112,7 @@ def _rows(
     names: Sequence[tuple[str, tuple[str, ...]]], seed: int, workers: int, scratch: Path
 ) -> tuple[list[Row], bool]:
     """A row for each mistake and its engines; True if somebody has ended it before the last."""
-    shards = [_shard(one, engine, seed, scratch) for one, engines in names for engine in engines]
+    shards = [shard_for(one, engine, seed, scratch) for one, engines in names for engine in engines]
     ended = False
     try:
         tallies = run_shards(shards, workers, time.monotonic() + SECONDS_MAX, None, [])
@@ -133,13 +134,14 @@ def _second_opinions(rows: list[Row], seed: int, workers: int, scratch: Path) ->
     ], ended
 
 
-def _shard(mistake: str, engine: str, seed: int, scratch: Path) -> Shard:
+def shard_for(mistake: str, engine: str, seed: int, scratch: Path) -> Shard:
+    """What an engine is to try on a mistake."""
     return Shard(
         engine=engine,
         index=0,
         seed=shard_seed(seed, engine, 0),
         size=_size(engine, alone=MISTAKES[mistake].shown_by == engine),
-        part=-1 if engine == "interleavings" else 0,
+        part=-1 if engine in {"interleavings", "attempts"} else 0,
         subject=DEFAULT_SUBJECT,
         mistake=mistake,
         contracts=Contracts(),

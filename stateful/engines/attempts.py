@@ -53,18 +53,20 @@ def run(subject: Subject, shard: Shard, tally: Tally) -> None:
 
 
 def _runs(system: AttemptSystem, shard: Shard) -> Iterator[Ran]:
-    """The runs of a shard: what it names, or else its part of those of few attempts, and some random ones."""
+    """The runs of a shard: what it names, or else its part of those of few attempts (with -1 all), and random ones."""
     if shard.scripts is not None:
         yield from _named(system, shard.scripts, shard.seed)
         return
-    first = tuple(Said)[shard.part % PARTS]
+    firsts = tuple(Said) if shard.part < 0 else (tuple(Said)[shard.part % PARTS],)
     if shard.size == 1:
-        yield from every_run(system, 1, 1, first)
+        for first in firsts:
+            yield from every_run(system, 1, 1, first)
         yield from random_runs(system, RANDOM_ATTEMPTS, RANDOM_EVENTS, shard.seed, RANDOM_RUNS // 3)
         return
-    if shard.part == 0:
+    if shard.part <= 0:
         yield from every_run(system, 1, 1)
-    yield from every_run(system, 2, 1, first)
+    for first in firsts:
+        yield from every_run(system, 2, 1, first)
     yield from random_runs(system, RANDOM_ATTEMPTS, RANDOM_EVENTS, shard.seed, RANDOM_RUNS)
 
 
