@@ -28,7 +28,8 @@ class Dbos(System):
 
     name, version = "dbos", "3.4.0"
     notes = (
-        "an executor ID passes to the process that replaces a dead one; a call pending elsewhere is waited for 2.5 s"
+        "an executor ID passes to the process that replaces a dead one; a call pending elsewhere is waited for 2.5 s; "
+        "max_recovery_attempts is read as recoveries: it is 2 here, and 3 executions are allowed"
     )
     claims = [
         Claim("effect-kept", "A step is tried at least once.", where=TUTORIAL + "Reliability Guarantees, 2"),
