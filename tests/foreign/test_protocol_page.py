@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
-from stateful.commands.foreign import check_adapter
+from stateful.commands.foreign import How, check_adapter
 from stateful.foreign import examine
+from stateful.foreign.facts import OUTCOMES
 from stateful.foreign.order import Order
 from tests.foreign.bad import ANSWERING, HELD
 from tests.foreign.conftest import PREAMBLE
@@ -56,11 +59,38 @@ def test_what_the_page_quotes_is_said(monkeypatch, capsys, tmp_path, row):
     monkeypatch.setattr(examine, "orders", lambda hello, recipe: [Order("once", recipe.steps)])
     Path("x.py").write_text(PREAMBLE + ADAPTERS[row] if ADAPTERS[row] is not NEEDS else NEEDS)
     patience = 0.3 if row == "does not answer" else 60
-    status = check_adapter(
-        ("x.py",), tmp_path / "out", workers=1, slow=False, sweep=False, patience=patience, as_json=False
-    )
+    how = How(1, slow=False, sweep=False, files=False, patience=patience)
+    status = check_adapter(("x.py",), tmp_path / "out", how, as_json=False)
     said = capsys.readouterr().out
     marked = "LEFT BEHIND" if "LEFT BEHIND" in table()[row] else "TROUBLE"
 
     assert re.search(pattern(table()[row]), said), said
     assert (0 if marked == "LEFT BEHIND" else 3, True) == (status, f"  {marked}: " in said)
+
+
+def said_on_the_page() -> list[tuple[str, dict]]:
+    """Each message that the page shows, and who says it."""
+    blocks = re.findall(r"```text\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    lines = re.split(r"\n(?=[<>])", "\n".join(block.strip() for block in blocks))
+    return [("toAdapter" if line[0] == ">" else "fromAdapter", json.loads(line[1:])) for line in lines]
+
+
+@pytest.mark.parametrize(("name", "message"), said_on_the_page())
+def test_what_the_page_shows_is_in_the_schema(name, message):
+    """Each message of the page is one that the schema knows."""
+    schema = json.loads((PAGE.parents[1] / "stateful" / "foreign" / "protocol.schema.json").read_text("utf-8"))
+    validator = Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": schema["$defs"]})
+
+    assert [] == [error.message for error in validator.iter_errors(message)]
+
+
+def test_the_page_names_what_can_be_asked():
+    """The page has a row for each request of a called system, and one for each outcome, and no other."""
+    rows = {
+        word
+        for row in re.findall(r"^\| (`.*?) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+        for word in [row.strip("`")]
+    }
+    asked = {"start", "recover", "observe", "decide", "cancel", "reconcile", "advance", "close"}
+
+    assert rows == {"do", "outcome", *asked, *OUTCOMES}
