@@ -141,6 +141,12 @@ def _deaths(recipe: Recipe, able: frozenset[Ability], budget: int) -> Iterator[O
                 for s in (_again(recipe, able, 2 + n % 2),)
             ]
             yield Order(f"killed {where} {deaths} times", (*first, *(x for s in more for x in s)))
+        if {Ability.LEASE, Ability.ADVANCE} <= able:
+            lapsed = Step(Do.ADVANCE, 2, choice="lease")
+            yield Order(
+                f"killed {where} {deaths} times, its lease run out each time",
+                (*first, *(x for s in more for x in (lapsed, *s))),
+            )
     after = (*recipe.stopped(At.ENTER, Then.KILL), *_again(recipe, able, 2)[:-1])
     last = evolve(_again(recipe, able, 2)[-1], at=At.EXIT, then=Then.KILL)
     yield Order("killed before the send, then after it", (*after, last))

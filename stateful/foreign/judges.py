@@ -209,7 +209,8 @@ def _as_claimed(m: Matter, key: int, first: Call, later: Call) -> str:
         return f"{what} was sent"
     if choice == "refused" and later.outcome in {"done", "pending"}:
         return f"{what} was not refused: it was told {later.outcome} {later.result!r}"
-    if choice == "replayed" and first.outcome == "done" and (later.outcome, later.result) != ("done", first.result):
+    was_done = first.outcome == "done" and first.told_at < later.at
+    if choice == "replayed" and was_done and (later.outcome, later.result) != ("done", first.result):
         return f"{what} was told {later.outcome} {later.reason or later.result!r}, and not the first result"
     return ""
 

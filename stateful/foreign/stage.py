@@ -144,6 +144,8 @@ class Stage:
 
     def _do(self, step: Step) -> None:
         label = step.label
+        if step.at is At.STATEMENT and step.then is Then.HOLD:
+            self._open_others()
         if step.do in {Do.KILL, Do.CLOSE, Do.FREEZE, Do.THAW}:
             told = self._to_process(step)
         elif step.do is Do.ADVANCE:
@@ -159,6 +161,15 @@ class Stage:
         if not self._resting:
             self.facts.steps.append(executed)
         self.facts.lines.append(Line(executed.label if not self._resting else label, told, self._resting))
+
+    def _open_others(self) -> None:
+        """Have everybody open before one is held, maybe in a transaction: whom it blocks can wait in a call.
+
+        At an effect nobody does so, as an opening that recovers is to meet a call that is running.
+        """
+        if Ability.TWO_PROCESSES in self.adapter.hello.abilities:
+            for number in sorted({s.worker for s in self.facts.order.steps}):
+                self._worker(number)
 
     def _executed(self, step: Step) -> Step:
         """The step with the statement named at which it was stopped, so that a replay finds it again."""
