@@ -237,8 +237,8 @@ class Wire:
         with self._lock:
             self._arm, self._statements, self._seen = what, 0, {}
 
-    def statement(self, sql: str) -> None:
-        """A statement of some connection is about to run."""
+    def statement(self, store: str, sql: str) -> None:
+        """A statement of some connection is about to run on a database."""
         with self._lock:
             text = _LITERAL.sub("?", " ".join(sql.split()))[:200]
             self._statements += 1
@@ -247,7 +247,7 @@ class Wire:
         every = arm.get("every_statement")
         here = arm.get("statement") == n or (arm.get("sql") == text and arm.get("nth") == nth)
         if every or here:
-            self.hold("statement", statement=n, sql=text, nth=nth)
+            self.hold("statement", statement=n, sql=text, nth=nth, store=store)
 
     def watch_statements(self) -> None:
         """See every statement of every connection that is opened from now on through ``sqlite3.connect``."""
@@ -256,7 +256,8 @@ class Wire:
         @functools.wraps(connect)
         def watched(*arguments: Any, **named: Any) -> sqlite3.Connection:
             connection = connect(*arguments, **named)
-            connection.set_trace_callback(self.statement)
+            database = os.fsdecode(arguments[0] if arguments else named["database"])
+            connection.set_trace_callback(functools.partial(self.statement, Path(database).name))
             return connection
 
         sqlite3.connect = sqlite3.dbapi2.connect = watched  # type: ignore[assignment]
