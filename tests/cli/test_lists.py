@@ -6,11 +6,13 @@ import pytest
 
 from impl.mistakes import MISTAKES
 from model.actions import ALPHABET
+from model.claims import CLAIMS
 from model.contracts import CHOICES
 from model.properties import PROPERTIES, WITNESSES
 
 REGISTRIES = {
     "actions": ALPHABET,
+    "claims": CLAIMS,
     "contracts": CHOICES,
     "mistakes": MISTAKES,
     "properties": PROPERTIES,

@@ -14,7 +14,7 @@ from stateful.foreign import examine
 from stateful.foreign.facts import OUTCOMES
 from stateful.foreign.order import Order
 from tests.foreign.bad import ANSWERING, HELD
-from tests.foreign.conftest import PREAMBLE
+from tests.foreign.scripts import PREAMBLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
 HEAD = "| the adapter | what is said |\n|---|---|\n"
