@@ -150,7 +150,7 @@ while True:
     "an error": Bad(ANSWERING + "say(id=1, error='no start'); hear()", "line 2: it says 'no start'"),
     "held at an unknown point": Bad(
         ANSWERING + "say(id=1, held='somewhere', n=1); hear()",
-        "line 2: it is held at 'somewhere'; effect-enter, effect-exit, statement",
+        "line 2: it is held at 'somewhere'; it can be held at effect-enter, effect-exit, statement",
     ),
     "held without a number": Bad(
         ANSWERING + "enter(r, n=None)", 'line 2: it is held without a number "n" to be continued by'

@@ -191,6 +191,11 @@ CASES = {
         ),
         Case("k1 with p2 instead of p1 was told refused None, and not the first", OTHER + "; w1 refused", "replayed"),
         Case(NOT_AT_STAKE, "w1 start k1 p1; w1 refused; w1 start k1 p2; w1 done", choice="replayed"),
+        Case(
+            HELD,
+            "w1 start k1 p1; w1 enters; w2 start k1 p2; w1 sends; w1 done r1; w2 refused; w9 start k1 p2; w9 done r1",
+            choice="replayed",
+        ),
         Case(HELD, OTHER + "; w1 enters; w1 sends; w1 done r2", choice="part-of-key"),
         Case("k1 with p2 instead of p1 was told done , and not sent", OTHER + "; w1 done r1", choice="part-of-key"),
         Case("k1 with p2 instead of p1 was told refused", OTHER + "; w1 refused", choice="part-of-key"),
