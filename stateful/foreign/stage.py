@@ -335,7 +335,7 @@ class Stage:
         elif point == At.ENTER:
             self._enter(worker, message)
         elif point != At.EXIT:
-            places = ", ".join((At.ENTER, At.EXIT, At.STATEMENT))
+            places = f"{At.ENTER}, {At.EXIT}, {At.STATEMENT}"
             raise AdapterError(f"line {message['line']}: it is held at {shown(point)}; it can be held at {places}")
         if step.at == point and (point == At.STATEMENT or worker.entered == step.effect):
             return self._stop(worker, message, step)
