@@ -16,25 +16,22 @@ from typing import Any
 from attrs import define, evolve, field
 
 from model.claims import Ability
+from stateful.foreign import rest
 from stateful.foreign.adapter import Adapter, Hello
 from stateful.foreign.channel import AdapterError, Channel, DiedError, SilentError
 from stateful.foreign.facts import OUTCOMES, PAYLOADS, Call, Entry, Facts, Line, Send
 from stateful.foreign.order import TOLD, At, Do, Order, Spot, Step, Then
+from stateful.foreign.said import key_of, payload_of, statement_of
 from stateful.foreign.shim import Control
 from stateful.spoken import clean, shown
 
 HOLDS_MAX = 10_000
 """So often is a worker held during one request at the most: no call has nearly as many effects and statements."""
-KEYS = {f"k{n}": n for n in range(1, 10)}
-"""What a key is called."""
 BLOCKED_SECONDS = 1.5
 """A call that has not answered for so long while another worker is held is taken to wait for it."""
 LEASE_MARGIN_MS = 250
 """Beyond a lease that runs out in real time, and a quarter of it."""
 ADVANCES_MS = {"lease": 0, "expiry": 86_400_000}
-REST_WORKER = 9
-ROUNDS_MAX = 4
-_SETTLED = frozenset({"done", "failed", "denied", "unknown"})
 
 
 @define
@@ -79,9 +76,9 @@ class Stage:
         with self._new_folder():
             try:
                 for step in order.steps:
-                    self._do(step)
+                    self.do(step)
                 self._resting = True
-                self._rest()
+                rest.bring(self)
             except AdapterError as error:
                 self.facts.trouble = str(error)
             finally:
@@ -114,7 +111,7 @@ class Stage:
         if worker is None:
             if Ability.TWO_PROCESSES not in self.adapter.hello.abilities:
                 for other in list(self.workers):
-                    self._close(other)
+                    self.close(other)
             control = Control(self._folder.with_suffix(f".w{number}")) if self.shim else None
             more = control.environment(self.shim, self._folder) if control and self.shim else None
             channel, hello = self.adapter.open(self._folder, f"w{number}", more)
@@ -130,7 +127,8 @@ class Stage:
         if worker.control is not None:
             worker.control.close()
 
-    def _close(self, number: int) -> None:
+    def close(self, number: int) -> None:
+        """End a worker in order, if it has nothing in hand; else it is killed."""
         worker = self.workers[number]
         try:
             if worker.call is None and not worker.frozen:
@@ -142,7 +140,8 @@ class Stage:
 
     # -- steps ------------------------------------------------------------------------------------------------
 
-    def _do(self, step: Step) -> None:
+    def do(self, step: Step) -> None:
+        """Do one step, and write down what came of it. Raises AdapterError."""
         label = step.label
         if step.at is At.STATEMENT and step.then is Then.HOLD:
             self._open_others()
@@ -186,7 +185,7 @@ class Stage:
             self._die(worker, "by a kill")
             return "killed"
         if step.do is Do.CLOSE:
-            self._close(step.worker)
+            self.close(step.worker)
             return "closed"
         if step.do is Do.FREEZE:
             worker.channel.freeze()
@@ -294,8 +293,9 @@ class Stage:
         line, number = message["line"], message.get("id")
         if "error" in message:
             raise AdapterError(f"line {line}: it says {shown(message['error'])}")
-        if number != worker.requests:
-            which = "it has answered that one before" if isinstance(number, int) and number < worker.requests else ""
+        is_before = isinstance(number, int) and 0 < number < worker.requests
+        if number != worker.requests and not (is_before and "held" in message):  # a thread may outlast its request
+            which = "it has answered that one before" if is_before else ""
             raise AdapterError(
                 f"line {line} is about request {shown(number)}, and request {worker.requests} was asked"
                 f"{'; ' + which if which else ''}; answer each request once, in turn"
@@ -345,7 +345,7 @@ class Stage:
     def _stop(self, worker: Worker, message: dict[str, Any], step: Step) -> str:
         place = {At.ENTER: "before the send", At.EXIT: "after the send", At.STATEMENT: "before a statement"}[step.at]
         if step.at is At.STATEMENT:
-            self.facts.spots.append(_statement_of(message))
+            self.facts.spots.append(statement_of(message))
         if step.then is Then.KILL:
             return self._die(worker, place)
         worker.step = Step(Do.GO_ON, worker.number)
@@ -357,10 +357,10 @@ class Stage:
 
     def _count_statement(self, message: dict[str, Any]) -> None:
         if self.every_statement:
-            self.facts.spots.append(_statement_of(message))
+            self.facts.spots.append(statement_of(message))
 
     def _enter(self, worker: Worker, message: dict[str, Any]) -> None:
-        key, payload = _key_of(message), _payload_of(message)
+        key, payload = key_of(message), payload_of(message)
         worker.entered += 1
         assert worker.call is not None
         worker.call.last_entry = self.facts.tick()
@@ -385,70 +385,9 @@ class Stage:
         receipt = f"r{len(self.facts.sends) + 1}"
         if name:
             receipt = self._receipts.setdefault(name, receipt)
-        key, payload = _key_of(message), _payload_of(message)
+        key, payload = key_of(message), payload_of(message)
         self.facts.sends.append(Send(self.facts.tick(), worker.number, key, payload, name, receipt, self._resting))
         return receipt
-
-    # -- rest ---------------------------------------------------------------------------------------------------
-
-    def _rest(self) -> None:
-        """No more faults: everybody goes on and ends, and a fresh worker recovers, repeats every call, and observes."""
-        for worker in sorted(self.workers.values(), key=lambda w: not (w.held or w.frozen)):
-            if worker.call is not None:  # those that were held first: the others may have waited for them
-                self._do(Step(Do.GO_ON, worker.number))
-        for number in list(self.workers):
-            self._close(number)
-        abilities = self.adapter.hello.abilities
-        for turn in range(ROUNDS_MAX):
-            outcomes = self._bring_on(turn)
-            if outcomes <= _SETTLED and turn:
-                break
-            if not outcomes <= _SETTLED and Ability.LEASE in abilities and turn + 1 < ROUNDS_MAX:
-                self._do(Step(Do.ADVANCE, REST_WORKER, choice="lease"))
-        if Ability.OBSERVE in abilities:
-            for key in self.facts.started():
-                self._do(Step(Do.OBSERVE, REST_WORKER, key))
-
-    def _bring_on(self, turn: int) -> set[str]:
-        """Recover, say again what was not acknowledged, repeat every call; what these were told."""
-        if Ability.RECOVER in self.adapter.hello.abilities:
-            self._do(Step(Do.RECOVER, REST_WORKER))
-        if not turn:
-            self._decide_again()
-        return {self._repeat(key) for key in self.facts.started()}
-
-    def _decide_again(self) -> None:
-        """An approver whose word was not acknowledged says it again, as any client does."""
-        for call in [c for c in self.facts.calls if c.do in {Do.DECIDE, Do.CANCEL} and not c.outcome]:
-            self._do(Step(call.do, REST_WORKER, call.key, call.payload, call.choice))
-
-    def _repeat(self, key: int) -> str:
-        first = next(self.facts.starts(key))
-        self._do(Step(Do.START, REST_WORKER, key, first.payload))
-        return self.facts.calls[-1].outcome
-
-
-def _key_of(message: dict[str, Any]) -> int:
-    key = message.get("key")
-    if not isinstance(key, str) or key not in KEYS:
-        raise AdapterError(f"line {message['line']}: the effect's key is {shown(key)}; hand in the key of the call")
-    return KEYS[key]
-
-
-def _statement_of(message: dict[str, Any]) -> tuple[str, int]:
-    """A statement's text, and which one with this text it is."""
-    sql, nth = message.get("sql", ""), message.get("nth", 0)
-    if not isinstance(sql, str) or not isinstance(nth, int):
-        raise AdapterError(
-            f'line {message["line"]}: it is held at a statement with "sql" {shown(sql)} and "nth" {shown(nth)}; '
-            "they are its text and which one with this text it is"
-        )
-    return sql, nth
-
-
-def _payload_of(message: dict[str, Any]) -> str:
-    payload = message.get("payload")
-    return next((name for name, value in PAYLOADS.items() if value == payload), "another")
 
 
 Run = Callable[[Order], Facts]
