@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from attrs import frozen
 
-from stateful.commands.options import progress
+from stateful.commands.options import UNKNOWN, progress
 from stateful.foreign.adapter import Adapter
 from stateful.foreign.channel import AdapterError
 from stateful.foreign.dispatcher import words_of
@@ -86,7 +86,11 @@ def step_driven(words: tuple[str, ...], patience: float) -> str:
 
 def check_adapter(words: tuple[str, ...], out: Path, how: How, *, as_json: bool) -> int:
     """``survives check`` on an adapter; the exit status."""
-    shown = examined(words, out, how)
+    try:
+        shown = examined(words, out, how)
+    except KeyboardInterrupt:
+        click.echo("survives: interrupted, and so nothing was judged", err=True)
+        raise SystemExit(UNKNOWN) from None
     if as_json:
         click.echo(json.dumps(to_json(shown), indent=2))
     else:
