@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -15,6 +16,16 @@ from stateful.foreign import catalogue, examine
 from tests.foreign.scripts import PREAMBLE, QUICK
 
 ROOT = Path(__file__).parents[2]
+HANGS = """
+hello(claims=CLAIMS[:1])
+def start(request):
+    if request["with"]["payload"]["guest"]["nights"] == 3:
+        with open("standing", "w") as out: out.write(f"{os.getpid()} {folder}")
+        hear()
+    return send(request)
+serve(start)
+"""
+"""A system that answers nothing to another payload."""
 NEEDS_OTHER = '# /// script\n# requires-python = "<3"\n# ///\n'
 
 
@@ -206,3 +217,17 @@ def test_json_of_a_table_is_one_document(survives, quick):
     said = survives("table", "b.py", "a.py", "--json")
 
     assert ["b.py", "a.py"] == [row["adapter"] for row in json.loads(said.out)]
+
+
+def test_whoever_ends_it_leaves_nothing(started, tmp_path):
+    """SIGTERM in the middle of an order that hangs: status 3 at once, no process of the system, none of its folders."""
+    os.mkfifo(tmp_path / "standing")
+    (tmp_path / "hangs.py").write_text(PREAMBLE + HANGS)
+    process = started("from stateful.cli import main; main()", "check", "hangs.py")
+    with Path(tmp_path / "standing").open() as standing:
+        pid, folder = standing.read().split()
+    process.terminate()
+    _, err = process.communicate(timeout=30)
+
+    assert (3, "survives: interrupted, and so nothing was judged\n") == (process.returncode, err)
+    assert (False, False) == (Path(f"/proc/{pid}").exists(), Path(folder).parent.exists())

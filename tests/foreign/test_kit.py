@@ -19,7 +19,7 @@ HEAD = "from survives_adapter import *\nimport threading, asyncio, sys, os\n"
 
 @pytest.fixture(scope="module")
 def kit():
-    """The helper as a module, of which nothing is begun. It moves an adapter's folder on the path: here nothing is moved."""
+    """The helper as a module, of which nothing is begun, and which leaves the path as it was."""
     path = sys.path[:]
     spec = importlib.util.spec_from_file_location("survives_adapter", KIT / "survives_adapter.py")
     module = importlib.util.module_from_spec(spec)
