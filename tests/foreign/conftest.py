@@ -50,7 +50,7 @@ def _dead_children() -> list[str]:
     return found
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def nothing_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """After each test there is no process that it started, none that nobody waited for, and no temporary folder."""
     mark, folders = uuid.uuid4().hex, tmp_path_factory.mktemp("folders")
@@ -69,7 +69,7 @@ def scratch(nothing_is_left: Path) -> Path:
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> Callable[..., Adapter]:
+def tiny(tmp_path: Path, nothing_is_left: Path) -> Callable[..., Adapter]:
     """An adapter that is the preamble and a few lines; without the helper, so that it starts in 10 ms."""
 
     def make(body: str, *arguments: object, patience: float = 60, name: str = "tiny.py") -> Adapter:

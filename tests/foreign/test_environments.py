@@ -202,7 +202,7 @@ def test_an_interruption_leaves_nothing(script, cache, monkeypatch, error):
     assert [".lock"] == [p.suffix for p in cache.iterdir()]
 
 
-def test_an_installer_that_hangs_is_told(script, cache, monkeypatch):
+def test_an_installer_that_hangs_is_told(nothing_is_left, script, cache, monkeypatch):
     """An installer that does not end is ended."""
     monkeypatch.setattr(environment, "INSTALL_SECONDS", 0.1)
     monkeypatch.setattr(environment, "_commands", lambda *_: (["sleep", "600"], []))

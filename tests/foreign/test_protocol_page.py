@@ -50,7 +50,7 @@ def test_each_row_has_an_adapter():
 
 
 @pytest.mark.parametrize("row", ADAPTERS)
-def test_what_the_page_quotes_is_said(monkeypatch, capsys, tmp_path, row):
+def test_what_the_page_quotes_is_said(nothing_is_left, monkeypatch, capsys, tmp_path, row):
     """Each message of the page is what a user reads; the exit status is 3 where a claim could not be judged."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
