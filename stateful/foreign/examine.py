@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import define, evolve, field, frozen
 
-from model.claims import CLAIMS, Claimed
+from model.claims import CLAIMS, Ability, Claimed
 from stateful.foreign.adapter import Adapter, Hello
 from stateful.foreign.catalogue import STATEMENTS_MAX, Recipe, orders, probes, recipe_of, sweep_probes
 from stateful.foreign.channel import AdapterError
@@ -25,6 +25,8 @@ from stateful.verdict import Status
 
 REPLAYS = 5
 """How often a violation must be seen again before it is called one."""
+WAITING = 3
+"""So many times as many orders run at a time where a lease runs out in real time."""
 REDUCTIONS_MAX = 24
 STEP_BY_STEP = "it is driven step by step and makes no claims: walk it with `survives check`"
 TROUBLES_MAX = 5
@@ -176,7 +178,7 @@ class Examination:
     @contextmanager
     def _pool(self) -> Iterator[ThreadPoolExecutor]:
         """Threads for orders. Whoever interrupts them need not wait for the answers that they wait for."""
-        with ThreadPoolExecutor(self.workers, thread_name_prefix="order") as pool:
+        with ThreadPoolExecutor(self._at_a_time(), thread_name_prefix="order") as pool:
             try:
                 yield pool
             except BaseException:
@@ -211,6 +213,12 @@ class Examination:
         with self._pool() as pool:
             results = pool.map(lambda order: self._one(order, len(planned)), planned)
             self._ran = [facts for facts in results if facts is not None]
+
+    def _at_a_time(self) -> int:
+        """How many orders run at a time: more of those that mostly wait for a lease to run out in real time."""
+        hello = self.adapter.hello
+        waits = hello.lease_ms and Ability.ADVANCE not in hello.abilities
+        return self.workers * WAITING if waits else self.workers
 
     def _one(self, order: Order, planned: int) -> Facts | None:
         if self._troubled >= TROUBLES_MAX:
