@@ -70,8 +70,8 @@ while True:
     say(id=1, held="effect-exit", n=n)
     while waiting() == before: time.sleep(0.0005)
 """,
-        "it has not read its standard input within 1 s; see whether it hangs, or raise --patience",
-        patience=1.0,
+        "it has not read its standard input within 3 s; see whether it hangs, or raise --patience",
+        patience=3.0,
     ),
     # -- answers about something else
     "twice": Bad(
@@ -204,11 +204,9 @@ while True:
     "closes its standard output": Bad(
         ANSWERING + "os.close(1); time.sleep(600)",
         "it goes on after line 1 of its standard output and has closed a pipe; keep its standard input and output open",
-        patience=1.0,
     ),
     "closes its standard input": Bad(
         ANSWERING + "os.close(0); say(id=1, outcome='pending'); time.sleep(600)",
         "it goes on after line 2 of its standard output",
-        patience=1.0,
     ),
 }

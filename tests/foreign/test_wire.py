@@ -7,7 +7,7 @@ import re
 import pytest
 from attrs import evolve
 
-from stateful.foreign import stage
+from stateful.foreign import channel, stage
 from stateful.foreign.adapter import Adapter
 from stateful.foreign.order import At, Do, Order, Step, Then
 from tests.foreign.bad import ANSWERING, BAD
@@ -17,8 +17,9 @@ ONCE = Order("once", (START,))
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_adapter_is_told(tiny, examined, name):
+def test_a_bad_adapter_is_told(tiny, examined, monkeypatch, name):
     """Whatever it does ends the examination in trouble that names the line, why it is wrong, and what is right."""
+    monkeypatch.setattr(channel, "ENDING_SECONDS", 1.0)
     bad = BAD[name]
     found = examined(tiny(bad.body, patience=bad.patience))
 
