@@ -78,6 +78,7 @@ for command in (
 def main() -> None:
     """The console command. Every mistake of a user's ends in one line and status 2."""
     from stateful.foreign.channel import AdapterError
+    from stateful.foreign.naming import NoAdapterError
     from stateful.foreign.trace import ForeignTraceError
     from stateful.subject import SubjectError
     from stateful.trace import TraceError
@@ -88,9 +89,9 @@ def main() -> None:
     except (ReplayError, NoRoomError, AdapterError) as error:
         _complain(str(error), UNKNOWN)
     except (SubjectError, TraceError, UnknownContractError, ValueError) as error:
-        if isinstance(error, SubjectError | TraceError | ForeignTraceError | UnknownContractError) or type(
-            error
-        ).__module__.startswith("impl."):
+        if isinstance(
+            error, SubjectError | TraceError | ForeignTraceError | NoAdapterError | UnknownContractError
+        ) or type(error).__module__.startswith("impl."):
             _complain(str(error))
         raise
     except OSError as error:

@@ -132,7 +132,8 @@ class Examination:
     _ran: list[Facts] = field(factory=list)
     _live: dict[int, Stage] = field(factory=dict)
     _lock: Lock = field(factory=Lock)
-    _done: int = 0
+    _finished: dict[int, Facts] = field(factory=dict)
+    _interrupted: str = ""
     _troubled: int = 0
 
     def run(self) -> Examined:
@@ -158,11 +159,15 @@ class Examination:
             starts=sum(len({c.worker for c in f.calls}) for f in self._ran),
             statements=sum(map(len, recipe.statements)),
             operations=sum(recipe.operations),
-            troubles=tuple(f"{f.order.name}: {f.trouble}" for f in self._ran if f.trouble),
+            troubles=self._troubles(),
             left_behind=tuple(x for f in self._ran for x in f.left_behind),
             skipped=skipped,
             seconds=time.monotonic() - began,
         )
+
+    def _troubles(self) -> tuple[str, ...]:
+        told = [f"{f.order.name}: {f.trouble}" for f in self._ran if f.trouble]
+        return (*told, *filter(None, [self._interrupted]))
 
     def _stage(self, *, every_statement: bool = False) -> Stage:
         return Stage(self.adapter, self.scratch, every_statement=every_statement, shim=self.shim)
@@ -210,9 +215,14 @@ class Examination:
         return evolve(recipe, statements=tuple(statements), operations=tuple(operations)), ""
 
     def _all(self, planned: list[Order]) -> None:
-        with self._pool() as pool:
-            results = pool.map(lambda order: self._one(order, len(planned)), planned)
-            self._ran = [facts for facts in results if facts is not None]
+        try:
+            with self._pool() as pool:
+                list(pool.map(lambda number: self._one(number, planned), range(len(planned))))
+        except KeyboardInterrupt:
+            if not self._finished:
+                raise
+            self._interrupted = f"interrupted after {len(self._finished)} of {len(planned)} orders"
+        self._ran = [self._finished[number] for number in sorted(self._finished)]
 
     def _at_a_time(self) -> int:
         """How many orders run at a time: more of those that mostly wait for a lease to run out in real time."""
@@ -220,15 +230,14 @@ class Examination:
         waits = hello.lease_ms and Ability.ADVANCE not in hello.abilities
         return self.workers * WAITING if waits else self.workers
 
-    def _one(self, order: Order, planned: int) -> Facts | None:
+    def _one(self, number: int, planned: list[Order]) -> None:
         if self._troubled >= TROUBLES_MAX:
-            return None
-        facts = self._run(order)
+            return
+        facts = self._run(planned[number])
         with self._lock:
-            self._done += 1
+            self._finished[number] = facts
             self._troubled += bool(facts.trouble)
-            self.report(order.name, self._done, planned)
-        return facts
+            self.report(planned[number].name, len(self._finished), len(planned))
 
     # -- judging ------------------------------------------------------------------------------------------------
 
@@ -245,15 +254,27 @@ class Examination:
         in_doubt = sum(stuck(f) for f, _ in at_stake)
         count = len(at_stake)
         if broken:
-            violation = self._reduced(
-                min(broken, key=lambda f: (len(f.steps), f.order.slow, -len(f.sends))), claimed, hello
-            )
+            shortest = min(broken, key=lambda f: (len(f.steps), f.order.slow, -len(f.sends)))
+            violation = self._told(shortest, claimed, hello)
             status = Status.VIOLATED if violation.is_sure else Status.UNKNOWN
             why = "" if violation.is_sure else f"seen, and then {violation.again} times of {REPLAYS}"
+            why = self._interrupted or why
             return Row(claim_id, status, claimed, count, in_doubt, why, violation)
         if not count:
             return Row(claim_id, Status.VACUOUS, claimed, why="no order put it at stake")
+        if self._interrupted:
+            return Row(claim_id, Status.UNKNOWN, claimed, count, in_doubt, self._interrupted)
         return Row(claim_id, HOLDS, claimed, count, in_doubt)
+
+    def _told(self, facts: Facts, claimed: Claimed, hello: Hello) -> Violation:
+        """A violation, reduced and seen again; as it was seen, if somebody interrupts."""
+        try:
+            if not self._interrupted:
+                return self._reduced(facts, claimed, hello)
+        except KeyboardInterrupt:
+            self._interrupted = "interrupted before it was seen again"
+        order = facts.order.with_steps(facts.steps)
+        return Violation(order, judged(facts, claimed, hello) or "", tuple(facts.lines))
 
     @staticmethod
     def _not_run(claim_id: str, hello: Hello, why: str) -> Row:

@@ -278,7 +278,9 @@ def _approval_expires(m: Matter) -> Finding:
 
 def _approval_once(m: Matter) -> Finding:
     grants = [c for c in m.facts.calls if c.do is Do.DECIDE and c.choice == "grant"]
-    return _at_most_once(m) or "" if len(grants) > 1 else None
+    if len(grants) < 2 or any(c.died for c in grants):  # who died with the word in hand says it again: one word
+        return None
+    return _at_most_once(m) or ""
 
 
 def _retry_budget(m: Matter) -> Finding:

@@ -12,6 +12,10 @@ from stateful.foreign.channel import SECONDS
 from stateful.foreign.environment import python_for
 
 
+class NoAdapterError(ValueError):
+    """There is no such adapter: the message says which, and what to do."""
+
+
 def names_adapter(words: Sequence[str]) -> bool:
     """Whether these words name an adapter, and not a dispatcher class in ``module:Class``."""
     if len(words) != 1:
@@ -24,6 +28,10 @@ def adapter_named(words: Sequence[str], patience: float = SECONDS) -> Adapter:
     """The adapter. Raises EnvironmentFailedError if its environment cannot be made."""
     if words[0].endswith(".py"):
         path = Path(words[0]).resolve()
+        if not path.is_file():
+            raise NoAdapterError(
+                f"there is no file {words[0]!r}; check the name, or write one with survives new-adapter"
+            )
         return Adapter(" ".join(words), (str(python_for(path)), str(path), *words[1:]), patience=patience)
     return Adapter(" ".join(words), tuple(words), patience=patience)
 

@@ -227,7 +227,8 @@ def test_whoever_ends_it_leaves_nothing(started, tmp_path):
     with Path(tmp_path / "standing").open() as standing:
         pid, folder = standing.read().split()
     process.terminate()
-    _, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=30)
 
-    assert (3, "survives: interrupted, and so nothing was judged\n") == (process.returncode, err)
+    assert (3, "") == (process.returncode, err)
+    assert "TROUBLE: interrupted after" in out
     assert (False, False) == (Path(f"/proc/{pid}").exists(), Path(folder).parent.exists())
