@@ -63,6 +63,8 @@ def table(
         if not as_json and not as_markdown:
             show(rows[-1], screen)
             screen.print()
+        if rows[-1].examined.interrupted:
+            break  # whoever ends it ends all of it; what was found so far is told
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     if html is not None:
         html.write_text(page(rows, today), "utf-8")

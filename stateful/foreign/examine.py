@@ -81,6 +81,8 @@ class Examined:
     troubles: tuple[str, ...] = ()
     left_behind: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+    interrupted: str = ""
+    """Where it was cut short by whoever started it; empty if it was not."""
     seconds: float = field(default=0.0, eq=False)
 
     @property
@@ -162,6 +164,7 @@ class Examination:
             troubles=self._troubles(),
             left_behind=tuple(x for f in self._ran for x in f.left_behind),
             skipped=skipped,
+            interrupted=self._interrupted,
             seconds=time.monotonic() - began,
         )
 

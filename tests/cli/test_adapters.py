@@ -232,3 +232,18 @@ def test_whoever_ends_it_leaves_nothing(started, tmp_path):
     assert (3, "") == (process.returncode, err)
     assert "TROUBLE: interrupted after" in out
     assert (False, False) == (Path(f"/proc/{pid}").exists(), Path(folder).parent.exists())
+
+
+def test_whoever_ends_a_table_ends_all_of_it(started, tmp_path):
+    """SIGTERM at the first system: the second is not begun, and the table tells what it has."""
+    os.mkfifo(tmp_path / "standing")
+    (tmp_path / "hangs.py").write_text(PREAMBLE + HANGS)
+    (tmp_path / "second.py").write_text("print('begun', file=open('begun', 'w'))\n")
+    process = started("from stateful.cli import main; main()", "table", "hangs.py", "second.py", "--markdown")
+    with Path(tmp_path / "standing").open() as standing:
+        standing.read()
+    process.terminate()
+    out, _ = process.communicate(timeout=30)
+
+    assert (3, False) == (process.returncode, (tmp_path / "begun").exists())
+    assert "Trouble: interrupted after" in out
