@@ -74,15 +74,23 @@ def _terminal(rows: list[Row]) -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 150)
     table = Table(box=None, pad_edge=False)
     searched = _was_searched(rows)
-    for name in (*head(searched=searched), "seconds"):
-        table.add_column(name, ratio=1 if name == "what it does" else None, justify="left")
-    for row in rows:
-        quickest = _quickest(row)
-        last = "" if quickest is None else f"{quickest:.2f}"
-        table.add_row(*cells(row, searched=searched), last, style=None if row.caught else "bold red")
+    told = [[*cells(row, searched=searched), _seconds(row)] for row in rows]
+    names = (*head(searched=searched), "seconds")
+    shown = [
+        n for n in range(len(names)) if any(line[n] for line in told)
+    ]  # no column for an engine that was not tried
+    for n in shown:
+        table.add_column(names[n], ratio=1 if names[n] == "what it does" else None, justify="left")
+    for row, line in zip(rows, told, strict=True):
+        table.add_row(*(line[n] for n in shown), style=None if row.caught else "bold red")
     console.print(table)
     for line in (*totals(rows), *times(rows)):
         console.print(line, markup=False)
+
+
+def _seconds(row: Row) -> str:
+    quickest = _quickest(row)
+    return "" if quickest is None else f"{quickest:.2f}"
 
 
 def _was_searched(rows: list[Row]) -> bool:
