@@ -76,13 +76,12 @@ def _terminal(rows: list[Row]) -> None:
     searched = _was_searched(rows)
     told = [[*cells(row, searched=searched), _seconds(row)] for row in rows]
     names = (*head(searched=searched), "seconds")
-    shown = [
-        n for n in range(len(names)) if any(line[n] for line in told)
-    ]  # no column for an engine that was not tried
+    # An engine that was not tried has no column: the sentences need the width.
+    shown = [n for n in range(len(names)) if any(cell[n] for cell in told)]
     for n in shown:
         table.add_column(names[n], ratio=1 if names[n] == "what it does" else None, justify="left")
-    for row, line in zip(rows, told, strict=True):
-        table.add_row(*(line[n] for n in shown), style=None if row.caught else "bold red")
+    for row, cell in zip(rows, told, strict=True):
+        table.add_row(*(cell[n] for n in shown), style=None if row.caught else "bold red")
     console.print(table)
     for line in (*totals(rows), *times(rows)):
         console.print(line, markup=False)
