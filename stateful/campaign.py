@@ -21,7 +21,7 @@ from attrs import evolve, field, frozen
 
 from model.actions import Alphabet
 from model.contracts import Contracts
-from model.properties import ANSWERS, WITNESSES
+from model.properties import ACK_DURABLE, ANSWERS, WITNESSES
 from model.words import Capability
 from stateful.attempts.plan import Plan
 from stateful.coverage import Coverage, Summary
@@ -326,7 +326,7 @@ class Campaign:
     def _verdict(self, tallies: list[Tally], planned: int, cut_short: str, seconds: float) -> Verdict:
         capabilities = self.subject.capabilities
         cut_short = cut_short or _not_started(tallies)
-        properties = tuple(self._traced(p) for p in merged(tallies, capabilities))
+        properties = tuple(self._traced(self._within_reach(p)) for p in merged(tallies, capabilities))
         missing = () if any(t.broken for t in tallies) else unseen(tallies, capabilities)
         failed = bool(cut_short) or any(t.failed or t.left_over for t in tallies)
         verdict = Verdict(
@@ -345,6 +345,12 @@ class Campaign:
         )
         tried_little = verdict.status is Status.SURVIVED and verdict.coverage().is_little
         return evolve(verdict, status=Status.VACUOUS) if tried_little else verdict
+
+    def _within_reach(self, verdict: PropertyVerdict) -> PropertyVerdict:
+        """Nobody cuts the power of a program whose storage is its own: of that promise nothing can be said."""
+        if self.subject.is_remote and verdict.property_id == ACK_DURABLE.id and verdict.status is Status.SURVIVED:
+            return evolve(verdict, status=Status.UNSUPPORTED)
+        return verdict
 
     def _traced(self, verdict: PropertyVerdict) -> PropertyVerdict:
         if verdict.broken is None:

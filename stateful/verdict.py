@@ -10,7 +10,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from model.actions import Step
-from model.properties import ACK_DURABLE, CONFORMS, PROPERTIES, WITNESSES
+from model.properties import CONFORMS, PROPERTIES, WITNESSES
 from model.words import Capability, Kind
 from stateful.attempts.plan import Plan
 from stateful.coverage import Coverage
@@ -204,17 +204,9 @@ def merged(tallies: list[Tally], capabilities: frozenset[Capability]) -> tuple[P
             out.append(PropertyVerdict(prop.id, Status.UNSUPPORTED))
         elif found:
             out.append(PropertyVerdict(prop.id, Status.VIOLATED, min(found, key=lambda b: b.rank)))
-        elif failed:
-            out.append(PropertyVerdict(prop.id, Status.UNKNOWN))
         else:
-            is_out_of_reach = prop is ACK_DURABLE and _no_power_was_cut(tallies)
-            out.append(PropertyVerdict(prop.id, Status.UNSUPPORTED if is_out_of_reach else Status.SURVIVED))
+            out.append(PropertyVerdict(prop.id, Status.UNKNOWN if failed else Status.SURVIVED))
     return tuple(out)
-
-
-def _no_power_was_cut(tallies: list[Tally]) -> bool:
-    """Whether nobody could say anything of power cuts: a subject's storage may be out of reach."""
-    return bool(tallies) and not any(t.engine == "power" and not t.unsupported for t in tallies)
 
 
 def unseen(tallies: list[Tally], capabilities: frozenset[Capability]) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -93,7 +92,7 @@ def test_what_keeps_its_promises_survives(hunt, name):
 
 def test_a_hang_is_a_finding(hunt, monkeypatch):
     """A subject that never answers is stopped, and its step is named."""
-    monkeypatch.setattr(order, "watched", partial(order.watched, 0.1))
+    monkeypatch.setattr(order, "ORDER_SECONDS", 0.1)
 
     (broken,) = hunt("Hangs").broken.values()
 
