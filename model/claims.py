@@ -153,7 +153,7 @@ _claim(
 _claim(
     "progress",
     "Every accepted call comes to an end.",
-    "alone: by recovery and repetition; operator: an unknown outcome may wait for an operator, and then ends",
+    "alone: by recovery and repetition; operator: what is unknown may wait for one, who ends it by `reconcile`",
     choices=("alone", "operator"),
 )
 

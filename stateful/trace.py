@@ -25,6 +25,8 @@ FORMAT = "survives-trace"
 VERSION = 5
 """Of a trace with a limit on permits; one of attempts is written as version 4, one with a power cut as version 3, one
 with lanes as version 2, others as version 1, which older ones read."""
+NEWEST = 6
+"""Version 6 is of a foreign system, and has a reader of its own."""
 SURVIVED = "survived"
 PERMITS = "permits"
 FIELDS = (
@@ -269,10 +271,10 @@ def _with_more(trace: Trace, document: dict[str, Any], version: int) -> Trace:
 def _version(document: dict[str, Any]) -> int:
     version = document.get("version")
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise TraceError(f"version {version!r} is not a trace version; this survives reads version {VERSION}")
+        raise TraceError(f"version {version!r} is not a trace version; this survives reads versions 1 to {NEWEST}")
     if version > VERSION:
         raise TraceError(
-            f"version {version} is of the future; this survives reads version {VERSION}: update survives"
+            f"version {version} is of the future; this survives reads versions 1 to {NEWEST}: update survives"
         )
     return version
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,11 @@ def check(
     out: Path,
     **more: Any,
 ) -> None:
-    """Check SUBJECT: a dispatcher class (module:Class), an adapter's file, or -- COMMAND. Default: the SQLite one."""
+    """Check SUBJECT: a dispatcher class (module:Class), an adapter's file, or -- COMMAND. Default: the SQLite one.
+
+    Words after a file are its own arguments. --seconds, --seed, --contracts and --mistake are of a dispatcher's campaign;
+    --slow, --sweep, --files and --patience of a called system's orders, which are the same each time.
+    """
     from stateful.campaign import Budget, Campaign
     from stateful.display import Display
     from stateful.foreign.naming import names_adapter
@@ -64,6 +69,8 @@ def check(
     from stateful.verdict import EXIT_STATUS
 
     see_whether_it_can_be_written(out)
+    if math.isnan(more["patience"]):
+        raise click.BadParameter("it is a number of seconds", param_hint="'--patience'")
     if names_adapter(subject):
         from stateful.commands.foreign import How, check_adapter, step_driven
 

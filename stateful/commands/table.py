@@ -55,6 +55,8 @@ def table(
     from stateful.verdict import Status
 
     see_whether_it_can_be_written(out)
+    if html is not None:
+        see_whether_it_can_be_written(html.parent)
     chosen = [_words(name) for name in names or shipped()]
     screen = console()
     rows = []

@@ -64,7 +64,7 @@ def probes(hello: Hello) -> Order:
     """The order that shows what a call takes."""
     decide = (GRANT,) if Ability.DECIDE in hello.abilities else ()
     recover = (RECOVER,) if Ability.RECOVER in hello.abilities else ()
-    return Order("a call and nothing else", (START, *decide, *recover))
+    return Order("a call and nothing else", (START, *decide, *recover, START))
 
 
 def recipe_of(order: Order, facts: Facts) -> Recipe | None:

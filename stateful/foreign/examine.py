@@ -147,7 +147,7 @@ class Examination:
             return Examined(self.adapter.name, None, (), troubles=(str(error),), seconds=time.monotonic() - began)
         recipe, why = self._recipe(hello) if hello.style == "call" else (None, STEP_BY_STEP)
         if recipe is None:
-            rows = tuple(self._not_run(i, hello, why) for i in CLAIMS)
+            rows = tuple(self._from_probe(i, hello, why) for i in CLAIMS)
             return Examined(self.adapter.name, hello, rows, troubles=(why,), seconds=time.monotonic() - began)
         planned = orders(hello, recipe)[self.share[0] :: self.share[1]]
         skipped = tuple(o.name for o in planned if o.slow and not self.slow)
@@ -205,7 +205,8 @@ class Examination:
         recipe = recipe_of(probe, facts)
         if recipe is None:
             told = "; ".join(f"{line.label}: {line.outcome}" for line in facts.lines)
-            return None, f"a call never came to its effect ({told}); the adapter calls self.effect inside the call"
+            self._ran = [facts]
+            return None, f"a call never came to its effect ({told}); it is to be sent through self.effect"
         if not self.sweep:
             return recipe, ""
         statements, operations = [], []
@@ -278,6 +279,11 @@ class Examination:
             self._interrupted = "interrupted before it was seen again"
         order = facts.order.with_steps(facts.steps)
         return Violation(order, judged(facts, claimed, hello) or "", tuple(facts.lines))
+
+    def _from_probe(self, claim_id: str, hello: Hello, why: str) -> Row:
+        """What a probe that came to no effect has broken; nothing can be said of the other claims."""
+        row = self._row(claim_id, hello) if self._ran else None
+        return row if row is not None and row.violation is not None else self._not_run(claim_id, hello, why)
 
     @staticmethod
     def _not_run(claim_id: str, hello: Hello, why: str) -> Row:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from stateful.foreign.adapter import Adapter
+from stateful.foreign.channel import AdapterError
 from stateful.foreign.examine import Examination
 from stateful.foreign.keeping import keep, story
 from stateful.foreign.naming import adapter_named, names_adapter
@@ -38,7 +39,12 @@ def called(name: str, folder: Path) -> Adapter | None:
     adapter = adapter_named(words)
     scratch = fast_folder("survives-system-")
     try:
-        return adapter if adapter.ask(scratch).style == "call" else None
+        hello = adapter.ask(scratch)
+        if hello.style != "call":
+            return None
+        if not any(c.claim.needs <= hello.abilities for c in hello.claims):
+            raise AdapterError("it claims nothing that could be judged; see survives list claims")
+        return adapter
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

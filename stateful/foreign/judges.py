@@ -269,8 +269,14 @@ def _approval_payload(m: Matter) -> Finding:
     return f"k{sent[0].key} was sent with {sent[0].payload}: only {', '.join(granted)} was granted" if sent else ""
 
 
+def _sent_before_granted(m: Matter) -> bool:
+    """Whether there was a send that no grant came before: where there is no gate, no grant is at stake."""
+    grants = [c.at for c in m.facts.calls if c.do is Do.DECIDE and c.choice == "grant"]
+    return any(entry.at < min(grants, default=entry.at + 1) for entry in m.facts.entries)
+
+
 def _approval_expires(m: Matter) -> Finding:
-    if not m.facts.expired_at:
+    if not m.facts.expired_at or _sent_before_granted(m):
         return None
     late = [e for e in m.facts.entries if e.at > m.facts.expired_at]
     return f"k{late[0].key} was sent after its approval had expired" if late else ""
@@ -278,7 +284,9 @@ def _approval_expires(m: Matter) -> Finding:
 
 def _approval_once(m: Matter) -> Finding:
     grants = [c for c in m.facts.calls if c.do is Do.DECIDE and c.choice == "grant"]
-    if len(grants) < 2 or any(c.died for c in grants):  # who died with the word in hand says it again: one word
+    if (
+        len(grants) < 2 or _sent_before_granted(m) or any(c.died for c in grants)
+    ):  # who died with the word in hand says it again: one word
         return None
     return _at_most_once(m) or ""
 

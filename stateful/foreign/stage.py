@@ -222,7 +222,9 @@ class Stage:
         if step.choice == "expiry":
             self.facts.expired_at = self.facts.tick()
         for worker in [w for w in self.workers.values() if not w.frozen and w.call is None]:
-            self._ask(worker, Step(Do.ADVANCE, worker.number), {"ms": ms})
+            told = self._ask(worker, Step(Do.ADVANCE, worker.number), {"ms": ms})
+            if not told.startswith("done"):
+                raise AdapterError(f"it was asked to set its clock {ms} ms forward, and answered {told}")
         return f"{ms} ms later"
 
     def _go_on(self, step: Step) -> str:

@@ -26,7 +26,7 @@ WIDTH = 120
 
 def counted(number: int, noun: str) -> str:
     """``1 order``, ``2 orders``."""
-    return f"{number:,} {noun}{'s' if number != 1 else ''}"
+    return f"{number:,} {noun}{'' if number == 1 else 'es' if noun.endswith('s') else 's'}"
 
 
 @frozen
@@ -132,8 +132,10 @@ def _bound(out: Console, examined: Examined) -> None:
         out.print(f"  not run, as it waits in real time: {name}", markup=False)
     if examined.hello and examined.hello.notes:
         out.print(f"  note: {examined.hello.notes}", markup=False)
-    for left in dict.fromkeys(examined.left_behind):
-        out.print(f"  LEFT BEHIND: a process that outlived its parent, {left}; it was ended", markup=False)
+    if examined.left_behind:
+        names = sorted({left.partition(" ")[2] for left in examined.left_behind})
+        count = counted(len(examined.left_behind), "process")
+        out.print(f"  LEFT BEHIND: {count} that outlived a parent, {', '.join(names)}; ended", markup=False)
     for trouble in examined.troubles:
         out.print(f"  TROUBLE: {trouble}", markup=False)
 

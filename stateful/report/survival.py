@@ -37,7 +37,8 @@ def _section(shown: Shown) -> Iterator[str]:
     yield f"## {shown.system}"
     yield ""
     run = f"{counted(examined.orders, 'order')}, {counted(examined.starts, 'process start')}, "
-    yield f"{run}{counted(examined.statements, 'statement')} swept. Again: `survives table {_name(examined.adapter)}`."
+    again = _name(examined.adapter) if examined.adapter.startswith("impl/adapters/") else examined.adapter
+    yield f"{run}{counted(examined.statements, 'statement')} swept. Again: `survives table {again}`."
     if hello is not None and hello.notes:
         yield f"Note: {hello.notes}"
     for trouble in examined.troubles:

@@ -58,7 +58,7 @@ def test_wrong_use_is_told(survives, arguments, says):
     ("changes", "says"),
     [
         ({"format": "other"}, 'its "format" is not'),
-        ({"version": 99}, "version 99 is of the future; this survives reads version 5: update survives"),
+        ({"version": 99}, "version 99 is of the future; this survives reads versions 1 to 6: update survives"),
         ({"version": "1"}, "version '1' is not a trace version"),
         ({"steps": None}, '"steps" is missing or no list'),
         ({"steps": [["kill"]]}, 'step 1 is ["kill"], not an object such as'),

@@ -57,6 +57,8 @@ def start(request):
         return {"outcome": "unknown", "reason": "it was begun"}
     if way == "sends never":
         return {"outcome": "pending"}
+    if way == "says done and never sends":
+        return {"outcome": "done", "result": "r1"}
     keep(path, "r1" if way == "marks before" else "")
     answer = send(request)
     keep(path, answer.get("result", "r1" if way == "marks before" else ""))

@@ -139,8 +139,8 @@ def test_who_never_sends_is_unknown(examined, quick):
     """Nothing is said of a system whose call does not come to its effect, but why not, and what to do."""
     found = examined(quick("sends never", "at-most-once"))
     why = (
-        "a call never came to its effect (w1: start k1 p1: pending; w9: start k1 p1: pending; w9: start k1 p1: pending; "
-        "w9: start k1 p1: pending; w9: start k1 p1: pending); the adapter calls self.effect inside the call"
+        "a call never came to its effect (w1: start k1 p1: pending; w1: start k1 p1: pending; w9: start k1 p1: pending; "
+        "w9: start k1 p1: pending; w9: start k1 p1: pending; w9: start k1 p1: pending); it is to be sent through self.effect"
     )
 
     assert ({"unknown": {"at-most-once"}}, Status.UNKNOWN) == (ends(found), found.status)
@@ -240,3 +240,10 @@ serve(start)
     assert "interrupted after" in examined.troubles[-1]
     assert ("unknown", False) == (str(examined.status), "holds" in {str(row.status) for row in examined.rows})
     assert not any("has not answered" in trouble for trouble in ended.values())
+
+
+def test_who_says_done_without_a_send_is_violated(examined, quick):
+    """A call that never comes to its effect and is told done breaks the claim that done means sent."""
+    found = examined(quick("says done and never sends", "at-most-once", "true-completion"))
+
+    assert {"violated": {"true-completion"}, "unknown": {"at-most-once"}} == ends(found)
