@@ -19,7 +19,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -96,6 +96,17 @@ def run_folder() -> tuple[Path, int]:
         raise NoRoomError(_no_room(folder.parent, error)) from error
     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return folder, handle
+
+
+@contextmanager
+def run_scratch() -> Iterator[Path]:
+    """A folder for one run, removed in the end; one whose owner was killed is removed by whoever runs next."""
+    folder, lock = run_folder()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
 
 
 def _sweep(root: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +21,7 @@ from stateful.foreign.naming import adapter_named, named
 from stateful.foreign.order import Order
 from stateful.foreign.shim import built
 from stateful.foreign.trace import read_foreign
-from stateful.medium import fast_folder
+from stateful.medium import run_scratch
 from stateful.report.foreign import Shown, console, show, to_json
 from stateful.verdict import EXIT_STATUS, Status
 from stateful.workers import terminating
@@ -33,12 +32,8 @@ PATIENCE = 60
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A folder for all that one run's systems store, removed in the end."""
-    folder = fast_folder("survives-system-")
-    try:
-        with terminating():
-            yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with terminating(), run_scratch() as folder:
+        yield folder
 
 
 @frozen

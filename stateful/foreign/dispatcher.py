@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import shlex
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from attrs import asdict, define, frozen
@@ -30,7 +29,7 @@ from model.words import Capability, Kind
 from stateful.boundaries import Gate, GatedFiles
 from stateful.foreign.adapter import Adapter, Hello
 from stateful.foreign.channel import AdapterError, Channel
-from stateful.medium import fast_folder
+from stateful.medium import run_scratch
 from stateful.spoken import shown
 from stateful.subject import Subject, SubjectError
 
@@ -258,18 +257,14 @@ def remote_subject(name: str, adapter: Adapter, hello: Hello) -> Subject:
 
 def load_remote(name: str) -> Subject:
     """The subject that an adapter's file or command is, asked once what it has. Raises SubjectError."""
-    import shutil
-
     from stateful.foreign.naming import adapter_named
 
-    folder: Path = fast_folder("survives-system-")
     try:
-        adapter = adapter_named(words_of(name))
-        hello = adapter.ask(folder)
+        with run_scratch() as folder:
+            adapter = adapter_named(words_of(name))
+            hello = adapter.ask(folder)
     except AdapterError as error:
         raise SubjectError(f"subject {name!r}: {error}") from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     if hello.style != "step":
         raise SubjectError(
             f"subject {name!r} is driven by calls, and not step by step; examine it with `survives check {name}`"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from stateful.foreign.channel import AdapterError
 from stateful.foreign.examine import Examination
 from stateful.foreign.keeping import keep, story
 from stateful.foreign.naming import adapter_named, names_adapter
-from stateful.medium import fast_folder
+from stateful.medium import run_scratch
 from stateful.verdict import Status
 
 SHARES = 4
@@ -37,16 +36,13 @@ def called(name: str, folder: Path) -> Adapter | None:
     if words[0].endswith(".py"):
         words[0] = str((folder / words[0]).resolve())
     adapter = adapter_named(words)
-    scratch = fast_folder("survives-system-")
-    try:
+    with run_scratch() as scratch:
         hello = adapter.ask(scratch)
-        if hello.style != "call":
-            return None
-        if not any(c.claim.needs <= hello.abilities for c in hello.claims):
-            raise AdapterError("it claims nothing that could be judged; see survives list claims")
-        return adapter
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    if hello.style != "call":
+        return None
+    if not any(c.claim.needs <= hello.abilities for c in hello.claims):
+        raise AdapterError("it claims nothing that could be judged; see survives list claims")
+    return adapter
 
 
 def shares(collector: pytest.Collector, adapter: Adapter) -> Iterator[pytest.Item]:
@@ -67,11 +63,8 @@ class Share(pytest.Item):
 
     def runtest(self) -> None:
         """Run the share, one order at a time: pytest-xdist has as many workers as there are processors."""
-        scratch = fast_folder("survives-system-")
-        try:
+        with run_scratch() as scratch:
             examined = Examination(self.adapter, scratch, workers=1, share=(self.share, SHARES)).run()
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
         kept = keep(examined, (self.adapter.name,), Path(self.config.rootpath) / ".survives")
         stories = [
             story(row.claim_id, row.violation) + f"  replay:  survives replay {kept[row.claim_id]}"

@@ -140,7 +140,8 @@ def test_who_never_sends_is_unknown(examined, quick):
     found = examined(quick("sends never", "at-most-once"))
     why = (
         "a call never came to its effect (w1: start k1 p1: pending; w1: start k1 p1: pending; w9: start k1 p1: pending; "
-        "w9: start k1 p1: pending; w9: start k1 p1: pending; w9: start k1 p1: pending); it is to be sent through self.effect"
+        "w9: start k1 p1: pending; w9: start k1 p1: pending; w9: start k1 p1: pending); "
+        "it is to be sent through self.effect"
     )
 
     assert ({"unknown": {"at-most-once"}}, Status.UNKNOWN) == (ends(found), found.status)
