@@ -19,6 +19,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 MARK = "SURVIVES_CHANNEL"
 """In the environment of each child, and so of whatever it starts."""
 EXEC_LOOKS, EXEC_SECONDS = 50, 0.002
+CLEAN_LOOKS = 3
 
 
 def adopt() -> None:
@@ -37,7 +38,12 @@ def end_those_of(mark: str, session: int) -> list[str]:
     The names of those that did not die with the child's group.
     """
     ended: list[str] = []
-    while left := [pid for pid in _children() if _stat(pid)[3] == str(session) or _mark_of(pid) == mark]:
+    clean = 0
+    while clean < CLEAN_LOOKS:  # who forks and ends while we look leaves a child that was not there when we began
+        left = [pid for pid in _children() if _stat(pid)[3] == str(session) or _mark_of(pid) == mark]
+        clean = 0 if left else clean + 1
+        if clean and ended:
+            time.sleep(EXEC_SECONDS)
         for pid in left:
             if _stat(pid)[2] != str(session):
                 ended.append(_name_of(pid))

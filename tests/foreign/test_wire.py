@@ -99,9 +99,12 @@ serve(send)
 """
     )
     facts = staged(tiny(body), Order("killed", (evolve(START, at=At.EXIT, then=Then.KILL),)))
-    named = bool(facts.left_behind) and all(re.fullmatch(r"\d+ \(\w+\)", one) for one in facts.left_behind)
+    named = all(re.fullmatch(r"\d+ \(\w+\)", one) for one in facts.left_behind)
+    leaves = where not in {"in its group", "without an environment"}
+    in_time = not where.startswith("a daemon")  # one may be killed with the group before it has left it
 
-    assert ("", where not in {"in its group", "without an environment"}) == (facts.trouble, named)
+    assert ("", True) == (facts.trouble, named)
+    assert not in_time or leaves == bool(facts.left_behind)
 
 
 def test_trouble_late_loses_nothing(tiny, examined, tmp_path):
