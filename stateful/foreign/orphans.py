@@ -51,7 +51,17 @@ def end_those_of(mark: str, session: int) -> list[str]:
                 os.kill(pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
+    _take_the_dead()
     return ended
+
+
+def _take_the_dead() -> None:
+    """Wait for adopted processes that have ended: who is in another's session was started by nobody here."""
+    for pid in _children():
+        state, _, _, session = _stat(pid)[:4]
+        if state == "Z" and session not in {str(os.getsid(0)), str(pid)}:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
 
 
 def _children() -> list[int]:

@@ -37,28 +37,14 @@ def _marked(mark: str) -> list[str]:
     return found
 
 
-def _dead_children() -> list[str]:
-    """Children of this process that have ended and that nobody has waited for."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
-        except OSError:
-            continue
-        if (state, parent) == ("Z", str(os.getpid())):
-            found.append(folder.name)
-    return found
-
-
 @pytest.fixture
 def nothing_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """After each test there is no process that it started, none that nobody waited for, and no temporary folder."""
+    """After each test there is no process that it started, and no temporary folder."""
     mark, folders = uuid.uuid4().hex, tmp_path_factory.mktemp("folders")
     monkeypatch.setenv(MARK, mark)
     monkeypatch.setattr(medium, "scratch", folders)
-    before = _dead_children()
     yield folders
-    assert ([], [], before) == (_marked(mark), list(folders.rglob("system-*")), _dead_children())
+    assert ([], []) == (_marked(mark), list(folders.rglob("system-*")))
     assert [] == [f for f in folders.iterdir() if f.name.startswith("survives-")]
 
 
