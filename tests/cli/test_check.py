@@ -26,6 +26,7 @@ def violated(said):
     return {p["id"]: p for p in said.json["properties"] if p["status"] == "violated"}
 
 
+@pytest.mark.deep
 def test_the_default_survives(survives):
     """The default dispatcher under the default contracts survives, with a bound, and all was seen that must be."""
     said = survives("check", "--seconds", 1)
@@ -143,6 +144,7 @@ cli.main()
     assert ("survives-verdict", "") == (json.loads(out)["format"], err)
 
 
+@pytest.mark.deep
 def test_json_is_the_same_but_for_timing(survives, small):
     """One seed gives one document, byte by byte, whoever runs how many workers; only ``timing`` differs."""
     small("walk", "machine", orders=20)

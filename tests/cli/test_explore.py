@@ -65,6 +65,7 @@ def test_a_counterexample_is_shortest_runs_on_sqlite_and_replays(survives, tmp_p
     assert 0 == survives("replay", str(trace), "--default-contracts").status
 
 
+@pytest.mark.deep
 def test_every_transition_can_be_executed_and_reported(survives):
     """The edges covered out of all edges, with nothing left over."""
     said = survives("explore", *SMALL, "--workers-modelled", "1", "--execute", "--json")
@@ -91,6 +92,7 @@ def test_an_intent_that_never_ends_is_looked_for(survives):
     assert "system" == said.json["cut_by"]
 
 
+@pytest.mark.deep
 def test_symmetry_reaches_the_same_verdict_with_fewer_states(survives):
     """Workers that are alike are not told apart."""
     plain, alike = (survives("explore", *SMALL, option, "--json").json for option in ("--no-symmetry", "--symmetry"))

@@ -86,6 +86,7 @@ def test_a_failure_is_a_story(project):
     assert (1, False) == (result.ret, "Traceback" in result.stdout.str() + result.stderr.str())
 
 
+@pytest.mark.deep
 def test_workers_do_not_change_what_is_found(project):
     """Two workers and none run the same shards, and find the same in as many steps."""
     found = []
@@ -100,6 +101,7 @@ def test_workers_do_not_change_what_is_found(project):
     assert (found[0], {"machine[0]", "walk[0]"}) == (found[1], set(found[1]))
 
 
+@pytest.mark.deep
 def test_shards_have_seeds_of_their_own(project):
     """No two shards run the same orders; the seed is in the item's heading."""
     result = run(project, "--survives-subject", BAD, "--survives-seconds", "18")
@@ -220,6 +222,7 @@ def test_shards_are_collected_like_other_items(project, choice, says):
     assert says in result.stdout.str().splitlines(), result.stdout.str()
 
 
+@pytest.mark.deep
 def test_what_failed_last_runs_again(project):
     """``--lf`` runs the shards that failed, and counts the others as left out."""
     arguments = ("--survives-subject", BAD, "--survives-seconds", "1")

@@ -34,6 +34,7 @@ def conformed() -> Callable[..., Conformance]:
     return run
 
 
+@pytest.mark.deep
 def test_every_edge_of_a_small_graph_is_executed(conformed):
     """Each labelled transition runs on SQLite once, and answers and rows are the model's."""
     bounds = ModelBounds(kills=0, policy_bumps=0, grants=1, payload_changes=False, replies=["done", "lost"])

@@ -227,6 +227,7 @@ def test_a_cell_in_which_sqlite_differs_says_so(monkeypatch):
     assert "DISAGREE" in short(cell)
 
 
+@pytest.mark.deep
 def test_contracts_protect_each_other_in_pairs():
     """A pair of weak choices breaks a promise that either alone keeps, in the model and on SQLite."""
     pairs = protecting_pairs()
