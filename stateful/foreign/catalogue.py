@@ -69,9 +69,8 @@ def probes(hello: Hello) -> Order:
 
 def recipe_of(order: Order, facts: Facts) -> Recipe | None:
     """What the probe has shown; None if it never came to an effect."""
-    for n, (step, call) in enumerate(zip(order.steps, facts.calls, strict=False)):
+    for n, call in enumerate(facts.calls[: len(order.steps)]):
         if call.last_entry:
-            del step
             return Recipe(order.steps[: n + 1])
     return None
 

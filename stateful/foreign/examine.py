@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 from attrs import define, evolve, field, frozen
 
@@ -339,4 +338,4 @@ def replay(adapter: Adapter, scratch: Path, order: Order, claim_id: str) -> tupl
     return facts, judged(facts, claimed, hello)
 
 
-__all__ = ["HOLDS", "REPLAYS", "UNCLAIMED", "Any", "Examination", "Examined", "Row", "Violation", "replay"]
+__all__ = ["HOLDS", "REPLAYS", "UNCLAIMED", "Examination", "Examined", "Row", "Violation", "replay"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -390,6 +390,3 @@ class Stage:
         key, payload = key_of(message), payload_of(message)
         self.facts.sends.append(Send(self.facts.tick(), worker.number, key, payload, name, receipt, self._resting))
         return receipt
-
-
-Run = Callable[[Order], Facts]
