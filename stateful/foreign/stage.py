@@ -114,7 +114,12 @@ class Stage:
                     self.close(other)
             control = Control(self._folder.with_suffix(f".w{number}")) if self.shim else None
             more = control.environment(self.shim, self._folder) if control and self.shim else None
-            channel, hello = self.adapter.open(self._folder, f"w{number}", more)
+            try:
+                channel, hello = self.adapter.open(self._folder, f"w{number}", more)
+            except AdapterError:
+                if control is not None:
+                    control.close()
+                raise
             worker = self.workers[number] = Worker(number, channel, hello, control=control)
             if self._clock_ms and Ability.ADVANCE in hello.abilities:
                 self._ask(worker, Step(Do.ADVANCE, number), {"ms": self._clock_ms})
